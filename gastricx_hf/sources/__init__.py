@@ -1,0 +1,1 @@
+"""Anything to cases: the released tree, phantom patients."""
