@@ -1,0 +1,1 @@
+"""What a case is, and whether it is fit: record items, staging, splits, audit."""
