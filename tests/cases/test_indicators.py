@@ -80,7 +80,7 @@ def test_make_lab():
 def test_lookup_tolerates_the_mark_and_helps_with_typing_errors():
     assert indicator("Age") is indicator("Age (De-ID)")
     assert indicator("Surgery Date") is not indicator("Surgery Date (De-ID)")
-    with pytest.raises(ValueError, match="unknown record item 'Tumor Marker CEA': nearest are .*'Tumor Markers CEA'"):
+    with pytest.raises(ValueError, match=r"unknown record item 'Tumor Marker CEA': nearest are .*'Tumor Markers CEA'"):
         indicator("Tumor Marker CEA")
 
 
