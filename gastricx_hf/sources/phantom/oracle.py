@@ -63,10 +63,10 @@ def posteriors(patient: Truth, schema: Schema | str | None) -> list[dict[str, fl
             state = state * _boxes(patient)
         if schema.table:
             state = state * _table(patient)
-    state = state.ravel() / state.sum()
     result = []
     for kind, index in zip(KINDS, _answers(patient.claimed_site), strict=True):
-        weights = np.bincount(index, state, minlength=len(kind.answers)) if kind.answers else ()
+        seen = state * _claim(patient) if kind.name == "claim" else state  # the question itself tells something there
+        weights = np.bincount(index, (seen / seen.sum()).ravel(), minlength=len(kind.answers)) if kind.answers else ()
         result.append({answer: float(w) for answer, w in zip(kind.answers, weights, strict=True)})
     return result
 
@@ -110,6 +110,11 @@ def _image(patient: Truth) -> np.ndarray:
     liver = [float((s == "liver") == (patient.facts.spread == "liver")) for s in law.SPREADS]
     wet = [float(a == patient.facts.ascites) for a in (False, True)]
     return likelihood * _along(5, nodes) * _along(6, liver) * _along(7, wet)
+
+
+def _claim(patient: Truth) -> np.ndarray:
+    others = (1 - law.P_CLAIM_TRUE) / (len(law.SITES) - 1)
+    return _along(0, [law.P_CLAIM_TRUE if site == patient.claimed_site else others for site in law.SITES])
 
 
 def _boxes(patient: Truth) -> np.ndarray:
