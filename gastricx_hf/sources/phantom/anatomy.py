@@ -1,7 +1,8 @@
 """The CT of a phantom patient: an upper abdomen from ellipsoids and a stomach from a bent tube, in four phases.
 
-Drawing coordinates are (left, front, head) in mm from the grid's centre; voxel axes are (i, j, k), stored LPS. HU values per organ and phase are round figures of the kind that radiology texts give for a
-biphasic abdominal protocol; they are meant to look right and to differ by phase, not to be measured.
+Drawing coordinates are (left, front, head) in mm from the grid's centre; voxel axes are (i, j, k), stored LPS.
+HU values per organ and phase are round figures of the kind that radiology texts give for a multi-phase abdominal
+protocol; they are meant to look right and to differ by phase, not to be measured.
 """
 
 from __future__ import annotations
@@ -124,9 +125,7 @@ def _organs(truth: Truth, rng, x, y, z) -> np.ndarray:
 
 def _stomach(truth: Truth, rng, tissue, structures, x, y, z) -> list[tuple[Lesion, tuple]]:
     """Draw wall, lumen, fat stranding, nodes and lesions into `tissue`; return each lesion with its voxel indices."""
-    near = tuple(
-        slice(*_range(c.ravel(), low, high)) for c, low, high in zip((x, y, z), (-60, -90, -95), (140, 100, 125), strict=True)
-    )
+    near = tuple(slice(*_range(c.ravel(), low, high)) for c, low, high in zip((x, y, z), (-60, -90, -95), (140, 100, 125), strict=True))
     xs, ys, zs = x[near[0]], y[:, near[1]], z[:, :, near[2]]
     sub = tissue[near]
     surface = _distance(xs, ys, zs)

@@ -156,6 +156,8 @@ def _lab_likelihood(lab, mean: float, deviation: float, side: str) -> float:
 @lru_cache(3)
 def _answers(claim: str) -> tuple[np.ndarray | None, ...]:
     """For each kind, the index of the answer in every state (flattened SHAPE)."""
-    states = [Facts(AXES[0][s], 6.0 if AXES[1][l] else 4.0, *(AXES[2 + k][i] for k, i in enumerate(rest)))
-              for s, l, *rest in np.ndindex(SHAPE)]  # fmt: skip
+    states = [
+        Facts(AXES[0][site], 6.0 if AXES[1][large] else 4.0, *(AXES[2 + axis][i] for axis, i in enumerate(rest)))
+        for site, large, *rest in np.ndindex(SHAPE)
+    ]
     return tuple(np.array([k.answers.index(k.answer(f, claim)) for f in states]) if k.answers else None for k in KINDS)

@@ -205,4 +205,3 @@ def _draw_labs(rng, facts: Facts, sex: str) -> tuple[Lab, ...]:
 
 def _rounded(value: float) -> float:
     return round(float(value), 1 if value >= 10 else 2)
-

@@ -1,0 +1,1 @@
+"""Predictions, one JSON line per example."""

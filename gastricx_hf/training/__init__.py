@@ -1,0 +1,1 @@
+"""Fine-tuning with the paper's recipe through Trainer, Accelerate and PEFT."""
