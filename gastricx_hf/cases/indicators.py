@@ -89,7 +89,11 @@ def reference_range(name: str, sex: str | None) -> tuple[float | None, float | N
     male, female = (item.lower, item.upper), (item.lower_female, item.upper_female)
     if not item.sex_specific or sex == "male":
         return male
-    return female if sex == "female" else (min(male[0], female[0]), max(male[1], female[1]))
+    if sex == "female":
+        return female
+    lower = None if None in (male[0], female[0]) else min(male[0], female[0])
+    upper = None if None in (male[1], female[1]) else max(male[1], female[1])
+    return lower, upper
 
 
 def make_lab(name: str, value: float | None, sex: str | None) -> Lab:
