@@ -1,0 +1,75 @@
+"""Rows to Parquet shards whose volume and picture cells are references, or hold the files' bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from datasets import Features, Image, Nifti
+
+SHARD_BYTES = 500_000_000
+ROWS_REFERENCED = 1000
+ROWS_EMBEDDED = 4
+"""Rows per row group: a group is what a reader holds in memory, and one with bytes can hold 100 MB a row."""
+
+
+def write_split(rows: list[dict], features: Features, folder: Path, split: str, embed: bool, done: Callable[[int], object]) -> None:
+    """Write one split as `<split>-00000.parquet`, `<split>-00001.parquet`, ...; a new file from 500 MB on.
+
+    With `embed`, rows of one patient share a row group of up to four, in which each file is stored once (dictionary encoding).
+
+    Args:
+        done: called with the number of rows after each row group.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    files = [column for column, feature in features.items() if isinstance(feature, Nifti | Image)]
+    with ExitStack() as stack:
+        sink = writer = None
+        shard = 0
+        for group in [*_groups(rows, embed)] or [[]]:
+            table = pa.Table.from_pylist(_cells(group, files, embed), schema=features.arrow_schema)
+            if writer is None or sink.tell() > SHARD_BYTES:
+                stack.close()
+                sink = stack.enter_context((folder / f"{split}-{shard:05d}.parquet").open("wb"))
+                writer = stack.enter_context(pq.ParquetWriter(sink, table.schema, dictionary_pagesize_limit=2**30))
+                shard += 1
+            writer.write_table(table, row_group_size=max(1, len(group)))
+            done(len(group))
+
+
+def embedded_bytes(rows: list[dict], features: Features) -> int:
+    """Size of all cells with their files' bytes in: what the Arrow cache of a loaded split takes on disk."""
+    files = [column for column, feature in features.items() if isinstance(feature, Nifti | Image)]
+    sizes = {path: Path(path).stat().st_size for row in rows for column in files if (path := row[column])}
+    return sum(sizes[row[column]] for row in rows for column in files if row[column])
+
+
+def _groups(rows: list[dict], embed: bool) -> Iterator[list[dict]]:
+    if not embed:
+        yield from (rows[n : n + ROWS_REFERENCED] for n in range(0, len(rows), ROWS_REFERENCED))
+        return
+    group: list[dict] = []
+    for row in rows:
+        if group and (len(group) == ROWS_EMBEDDED or row["case_id"] != group[0]["case_id"]):
+            yield group
+            group = []
+        group.append(row)
+    if group:
+        yield group
+
+
+def _cells(rows: list[dict], files: list[str], embed: bool) -> list[dict]:
+    content: dict[str, bytes] = {}
+
+    def cell(path: str | None) -> dict | None:
+        if path is None or not embed:
+            return path and {"path": path, "bytes": None}
+        if path not in content:
+            content[path] = Path(path).read_bytes()
+        # "<ID>/<file>": tells where it came from without a local path.
+        return {"path": "/".join(Path(path).parts[-2:]), "bytes": content[path]}
+
+    return [row | {column: cell(row[column]) for column in files} for row in rows]
