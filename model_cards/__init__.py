@@ -1,0 +1,1 @@
+"""Model card templates: `base.md`, and one per family that extends it."""
