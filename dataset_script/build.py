@@ -109,7 +109,7 @@ def _write_tables(rows: dict, folder: Path, embed: bool) -> None:
     total = sum(len(made) for by_split in rows.values() for made in by_split.values())
     with tqdm(total=total, desc="writing rows", unit=" rows", disable=None) as bar:
         for config, by_split in rows.items():
-            for split, made in by_split.items():
+            for split, made in ((split, made) for split, made in by_split.items() if made):
                 write_split(made, features(config), folder / config, str(split), embed, bar.update)
 
 

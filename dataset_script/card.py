@@ -77,11 +77,14 @@ def dataset_card(manifest: dict) -> str:
 
 
 def _metadata(manifest: dict) -> DatasetCardData:
-    # Split sizes are left out: with them, `load_dataset(..., filters=...)` refuses its own result.
-    configs = {c: {"data_files": [{"split": str(s), "path": f"{c}/{s}-*.parquet"} for s in Split]} for c in CONFIGS}
-    configs[vqa.NAME]["default"] = True
+    # `datasets` refuses a split without rows, so it is not declared. Split sizes are left out: with them,
+    # `load_dataset(..., filters=...)` refuses its own result.
+    written = {config: [split for split, n in rows.items() if n] for config, rows in manifest["counts"]["rows"].items()}
+    written = {config: splits for config, splits in written.items() if splits}
+    configs = {c: {"data_files": [{"split": s, "path": f"{c}/{s}-*.parquet"} for s in splits]} for c, splits in written.items()}
+    configs[next(iter(configs))]["default"] = True
     access = {"license": "apache-2.0"} if manifest["phantom"] else {"license": "cc-by-nc-nd-4.0"} | GATE
-    rows = sum(manifest["counts"]["rows"][vqa.NAME].values())
+    rows = max(sum(by_split.values()) for by_split in manifest["counts"]["rows"].values())
     card = DatasetCardData(
         pretty_name="Gastric-X PHANTOM (synthetic patients)" if manifest["phantom"] else "Gastric-X",
         language=["zh" if manifest["language"] == "cn" else "en"],
@@ -91,5 +94,5 @@ def _metadata(manifest: dict) -> DatasetCardData:
         **access,
     )
     MetadataConfigs(configs).to_dataset_card_data(card)
-    DatasetInfosDict({config: DatasetInfo(features=features(config)) for config in CONFIGS}).to_dataset_card_data(card)
+    DatasetInfosDict({config: DatasetInfo(features=features(config)) for config in written}).to_dataset_card_data(card)
     return card

@@ -8,7 +8,9 @@ import struct
 import zlib
 from collections.abc import Iterable, Iterator
 
-from gastricx_hf.cases.audit import audit
+from tqdm import tqdm
+
+from gastricx_hf.cases.audit import Finding, audit_case
 from gastricx_hf.schema import Case, Phase
 
 
@@ -18,17 +20,17 @@ def problems(cases: Iterable[Case]) -> list[str]:
     The audit's errors, volumes and masks that end too early, and pictures that cannot be opened. A missing phase does not stop a
     build: its column is empty.
     """
-    cases = list(cases)
     lines = []
-    unreadable = set()
-    for finding in audit(cases, voxels=False, progress=False):
-        absent_phase = finding.field in list(Phase) and not finding.file
-        if finding.severity == "error" and not absent_phase:
-            unreadable.add(finding.file)
-            lines.append(f"{finding.case_id} {finding.field}: {finding.message} [{finding.file or 'record'}] - {finding.fix}")
-    for case in cases:
-        lines += [line for path, line in _file_problems(case) if path not in unreadable]
+    for case in tqdm(cases, desc="checking patients", unit=" patients", disable=None):
+        errors = [finding for finding in audit_case(case) if finding.severity == "error"]
+        lines += [f"{case.case_id} {f.field}: {f.message} [{f.file or 'record'}] - {f.fix}" for f in errors if not _absent_phase(f)]
+        refused = {finding.file for finding in errors}
+        lines += [line for path, line in _file_problems(case) if path not in refused]
     return lines
+
+
+def _absent_phase(finding: Finding) -> bool:
+    return finding.field in list(Phase) and not finding.file
 
 
 def _file_problems(case: Case) -> Iterator[tuple[str, str]]:
@@ -57,8 +59,7 @@ def _too_short(path: str) -> str | None:
 
     try:
         image = nibabel.load(path)
-        header = image.header
-        needed = int(header["vox_offset"]) + math.prod(image.shape) * header.get_data_dtype().itemsize
+        needed = image.dataobj.offset + math.prod(image.shape) * image.get_data_dtype().itemsize
         with open(path, "rb") as file:
             size = file.seek(0, 2)
             file.seek(max(0, size - 4))

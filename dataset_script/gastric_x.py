@@ -121,7 +121,7 @@ class GastricX(datasets.GeneratorBasedBuilder):
     def _split_generators(self, dl_manager) -> list[datasets.SplitGenerator]:
         rows = config_rows(self.config.name, self.cases, split_cases(self.cases, self.config.seed))
         # A list is what `datasets` divides among processes and streaming workers.
-        return [datasets.SplitGenerator(name=str(split), gen_kwargs={"rows": rows[split]}) for split in Split]
+        return [datasets.SplitGenerator(name=str(split), gen_kwargs={"rows": rows[split]}) for split in Split if rows[split]]
 
     def _generate_examples(self, rows: list[dict]):
         for row in rows:

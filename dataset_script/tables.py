@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -26,17 +27,20 @@ def write_split(rows: list[dict], features: Features, folder: Path, split: str, 
     """
     folder.mkdir(parents=True, exist_ok=True)
     files = [column for column, feature in features.items() if isinstance(feature, Nifti | Image)]
+    shard = 0
     with ExitStack() as stack:
-        sink = writer = None
-        shard = 0
-        for group in [*_groups(rows, embed)] or [[]]:
-            table = pa.Table.from_pylist(_cells(group, files, embed), schema=features.arrow_schema)
-            if writer is None or sink.tell() > SHARD_BYTES:
-                stack.close()
-                sink = stack.enter_context((folder / f"{split}-{shard:05d}.parquet").open("wb"))
-                writer = stack.enter_context(pq.ParquetWriter(sink, table.schema, dictionary_pagesize_limit=2**30))
+
+        def open_shard() -> tuple[BinaryIO, pq.ParquetWriter]:
+            stack.close()
+            sink = stack.enter_context((folder / f"{split}-{shard:05d}.parquet").open("wb"))
+            return sink, stack.enter_context(pq.ParquetWriter(sink, features.arrow_schema, dictionary_pagesize_limit=2**30))
+
+        sink, writer = open_shard()
+        for group in _groups(rows, embed):
+            if sink.tell() > SHARD_BYTES:
                 shard += 1
-            writer.write_table(table, row_group_size=max(1, len(group)))
+                sink, writer = open_shard()
+            writer.write_table(pa.Table.from_pylist(_cells(group, files, embed), schema=features.arrow_schema))
             done(len(group))
 
 
