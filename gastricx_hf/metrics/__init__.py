@@ -1,0 +1,1 @@
+"""Definitions of the scores: one folder per `evaluate` module, pure functions inside, offline."""

@@ -1,0 +1,1 @@
+"""Scores of visual question answering: `scoring` holds the definitions, `vqa` the `evaluate` module."""
