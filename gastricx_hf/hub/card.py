@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -13,8 +12,10 @@ from gastricx_hf.hub.results import (
     PIPELINES,
     card_results,
     config_name,
+    is_phantom,
     prediction_files,
     read_predictions,
+    read_provenance,
     read_record,
     read_scores,
     task_metrics,
@@ -50,12 +51,12 @@ def model_card(run_dir: str | Path, repo_id: str) -> str:
 
     Raises:
         FileNotFoundError: the run has no checkpoint or no training record.
-        ValueError: a record is broken, or a score does not say whether its patients are phantoms.
+        ValueError: a record is broken.
     """
     checkpoint = Path(run_dir) / "checkpoint"
-    read = partial(read_record, run_dir=run_dir)
-    config, provenance = read(checkpoint / "config.json"), read(checkpoint / "gastricx_provenance.json")
-    training, scores = read(Path(run_dir) / "training.json"), read_scores(run_dir)
+    config = read_record(checkpoint / "config.json", run_dir, ("model_type",))
+    training = read_record(Path(run_dir) / "training.json", run_dir, ("arguments", "steps", "parameters", "trainable_parameters"))
+    provenance, scores = read_provenance(run_dir), read_scores(run_dir)
     configs = [config_name(path) for path in prediction_files(run_dir)]
     arguments, tasks = training["arguments"], sorted({s.task for s in scores} or {"vqa"})
     family = f"{config['model_type'].replace('-', '_')}.md"
@@ -70,10 +71,10 @@ def model_card(run_dir: str | Path, repo_id: str) -> str:
         architecture=", ".join(config.get("architectures") or [config["model_type"]]),
         provenance=provenance,
         phantom_model=provenance["phantom"],
-        phantom_scores=any(s.provenance["phantom"] for s in scores),
+        phantom_scores=any(map(is_phantom, scores)),
         phantom_label=PHANTOM_LABEL,
         other_split=any(s.provenance["split_hash"] != provenance["split_hash"] for s in scores),
-        tasks=", ".join(task.replace("_", " ") for task in tasks),
+        tasks=", ".join(PIPELINES[task].replace("-", " ") for task in tasks),
         start=start_of(provenance["model"]),
         random_start=":" in provenance["model"],
         recipe=recipe(training),
@@ -83,7 +84,7 @@ def model_card(run_dir: str | Path, repo_id: str) -> str:
         parameters=f"{training['parameters']:,}",
         trainable=f"{training['trainable_parameters']:,}",
         tables=score_tables(scores),
-        variants={s.metric: s.variant for s in scores},
+        metrics=metric_legend(scores),
         preprocessing=preprocessing_settings(checkpoint),
     )
 
@@ -96,7 +97,7 @@ def predictions_card(run_dir: str | Path, repo_id: str) -> str:
     """
     from huggingface_hub import DatasetCardData
 
-    provenance = read_record(Path(run_dir) / "checkpoint" / "gastricx_provenance.json", run_dir)
+    provenance = read_provenance(run_dir)
     paths = prediction_files(run_dir)
     configs = [config_name(path) for path in paths]
     flags = {line["provenance"].get("phantom") for path in paths for line in read_predictions(path)}
@@ -153,7 +154,7 @@ def metadata(repo_id: str, provenance: dict, scores: list[Score], tasks: list[st
         license="apache-2.0" if phantom else "cc-by-nc-nd-4.0",
         language=_language(provenance),
         pipeline_tag=PIPELINES[tasks[0]],
-        tags=["gastric-x", "medical", "ct", "gastric-cancer", *(["phantom"] if phantom else [])],
+        tags=["gastric-x", "medical", "ct", "gastric-cancer", *(["phantom"] if phantom or any(map(is_phantom, scores)) else [])],
         datasets=None if phantom else [DATASET_ID],
         base_model=base if is_hub_id(base) else None,
         eval_results=card_results(scores, repo_id) or None,
@@ -199,20 +200,25 @@ def score_tables(scores: list[Score]) -> list[dict]:
         chosen = [s for s in scores if s.task == task]
         pooled = [s for s in chosen if s.group == "all"]
         names = [m for m in metrics if any(s.metric == m for s in pooled)]
-        title = f"### {task.replace('_', ' ')}"
-        tables.append(_table(title, pooled, names, lambda s: s.metric))
+        tables.append(_table(f"### {task.replace('_', ' ')}", pooled, names, lambda s: s.metric))
         grouped = [s for s in chosen if s.group != "all" and s.metric == headline]
         if grouped:
-            groups = sorted({s.group for s in grouped})
-            tables.append(_table(f"{headline} by group", grouped, groups, lambda s: s.group))
+            tables.append(_table(f"{headline} by group:", grouped, sorted({s.group for s in grouped}), lambda s: s.group))
     return tables
 
 
 def _table(title: str, scores: list[Score], columns: list[str], column_of) -> dict:
     cells = {(s.schema, column_of(s)): f"{s.value:.1f} ({s.low:.1f} to {s.high:.1f})" for s in scores}
-    counts = {s.schema: max((x.n_patients, x.n_items) for x in scores if x.schema == s.schema) for s in scores}
-    rows = [[schema, *(cells.get((schema, c), "–") for c in columns), *map(str, counts[schema])] for schema in counts]
-    return {"title": title, "columns": ["input schema", *columns, "patients", "items"], "rows": rows}
+    schemas = dict.fromkeys(s.schema for s in scores)
+    rows = [[schema, *(cells.get((schema, column), "–") for column in columns)] for schema in schemas]
+    return {"title": title, "columns": ["input schema", *columns], "rows": rows}
+
+
+def metric_legend(scores: list[Score]) -> list[str]:
+    """One line per pooled metric: short name, full name, and how many patients and items stand behind it."""
+    pooled = [s for s in scores if s.group == "all"]
+    lines = (f"{s.metric}: `{s.variant}`, {s.n_patients} patients, {s.n_items} items" for s in pooled)
+    return list(dict.fromkeys(lines))
 
 
 def preprocessing_settings(checkpoint: Path) -> dict:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gastricx_hf.hub.results import PHANTOM_LABEL, prediction_files, read_predictions, read_record, read_scores
+from gastricx_hf.hub.results import PHANTOM_LABEL, prediction_files, read_predictions, read_provenance, read_scores
 from gastricx_hf.hub.screen import SAFETENSORS, Finding
 
 
@@ -24,13 +24,10 @@ def verify_checkpoint(checkpoint: str | Path) -> list[Finding]:
         model, info = AutoModel.from_pretrained(checkpoint, output_loading_info=True)
     except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
         return [Finding(where, f"does not load by AutoModel ({str(error)[:300]})", again)]
-    found = [
-        Finding(
-            where, f"{kind.replace('_', ' ')} on loading: {', '.join(map(str, sorted(info[kind])[:5]))} ({len(info[kind])} in all)", again
-        )
-        for kind in ("missing_keys", "unexpected_keys", "mismatched_keys")
-        if info[kind]
-    ]
+    found = []
+    for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"):
+        if keys := sorted(map(str, info[kind])):
+            found.append(Finding(where, f"{len(keys)} {kind.replace('_', ' ')} on loading: {', '.join(keys[:5])}", again))
     state = model.state_dict()
     for path in sorted(Path(checkpoint).glob(f"*{SAFETENSORS}")):
         with safe_open(path, framework="pt") as stored:
@@ -49,7 +46,7 @@ def phantom_findings(run_dir: Path, texts: dict[str, str]) -> list[Finding]:
     Args:
         texts: path -> content of what shows the scores: the card and the results file.
     """
-    records = {"checkpoint/gastricx_provenance.json": [read_record(run_dir / "checkpoint" / "gastricx_provenance.json", run_dir)]}
+    records = {"checkpoint/gastricx_provenance.json": [read_provenance(run_dir)]}
     records["scores.json"] = [score.provenance for score in read_scores(run_dir)]
     records |= {f"predictions/{p.name}": [line["provenance"] for line in read_predictions(p)] for p in prediction_files(run_dir)}
     phantom_data = {p.get("data_revision") for provenances in records.values() for p in provenances if p.get("phantom") is True}
@@ -62,9 +59,6 @@ def phantom_findings(run_dir: Path, texts: dict[str, str]) -> list[Finding]:
                 Finding(where, "calls data real that another record of this run calls phantom", "Make both again from one dataset")
             )
     if any(p.get("phantom") is not False for p in records["scores.json"]):
-        found += [
-            Finding(p, "shows phantom scores without their label", f"Say {PHANTOM_LABEL!r}")
-            for p, t in texts.items()
-            if PHANTOM_LABEL not in t
-        ]
+        unlabelled = [path for path, text in texts.items() if PHANTOM_LABEL not in text]
+        found += [Finding(path, "shows phantom scores without their label", f"Say {PHANTOM_LABEL!r}") for path in unlabelled]
     return found

@@ -98,8 +98,9 @@ def make_plan(run_dir: Path, repo_id: str, public: bool = False) -> PushPlan:
     repos = {"model": repo_id}
     checkpoint, scores, predictions = run_dir / "checkpoint", read_scores(run_dir), prediction_files(run_dir)
     files = [Outgoing("model", "README.md", model_card(run_dir, repo_id).encode())]
+    if results := eval_results_yaml(scores, repo_id):
+        files.append(Outgoing("model", ".eval_results/gastric-x.yaml", results.encode()))
     if scores:
-        files.append(Outgoing("model", ".eval_results/gastric-x.yaml", eval_results_yaml(scores, repo_id).encode()))
         files.append(Outgoing("model", "scores.json", run_dir / "scores.json"))
     kept = [path for path in sorted(checkpoint.rglob("*")) if path.is_file() and path != checkpoint / "README.md"]
     files += [Outgoing("model", path.relative_to(checkpoint).as_posix(), path) for path in kept]

@@ -8,11 +8,13 @@ leaderboard lists, and its text starts with PHANTOM.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from importlib import import_module
 from pathlib import Path
 
+from gastricx_hf.provenance import Provenance
 from gastricx_hf.schema import Schema, Score
 
 DATASET_ID = "HaoChen2/Gastric-X"
@@ -21,18 +23,27 @@ PIPELINES = {"vqa": "visual-question-answering"}
 """Task -> the Hub's name for it."""
 
 
-def read_record(path: Path, run_dir: str | Path) -> dict:
-    """A JSON object that a run must have.
+def read_record(path: Path, run_dir: str | Path, fields: tuple[str, ...] = ()) -> dict:
+    """A JSON object that a run must have, with at least these fields.
 
     Raises:
-        FileNotFoundError, ValueError: it is missing or broken; the message names the file and the way to make it.
+        FileNotFoundError, ValueError: it is missing, broken or lacks a field; the message names file, field and the way to make it.
     """
     if not path.is_file():
         raise FileNotFoundError(f"{path} is missing: {run_dir} is not a finished run; make one with `gastricx train`")
     try:
-        return dict(json.loads(path.read_text()))
+        record = dict(json.loads(path.read_text()))
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path} is not a JSON object ({error}): run `gastricx train` again") from None
+    if missing := [field for field in fields if field not in record]:
+        raise ValueError(f"{path} lacks {', '.join(missing)}: run `gastricx train` again")
+    return record
+
+
+def read_provenance(run_dir: str | Path) -> dict:
+    """What the run's checkpoint was trained on and with (the fields of `provenance.Provenance`)."""
+    names = tuple(field.name for field in dataclasses.fields(Provenance))
+    return read_record(Path(run_dir) / "checkpoint" / "gastricx_provenance.json", run_dir, names)
 
 
 def config_name(predictions: Path) -> str:
@@ -51,7 +62,7 @@ def read_scores(run_dir: str | Path) -> list[Score]:
     """The scores of a run, by task, schema and group; empty if it has not been scored.
 
     Raises:
-        ValueError: scores.json is not a list of scores, or one does not say whether its patients are phantoms.
+        ValueError: scores.json is not a list of scores.
     """
     path = Path(run_dir) / "scores.json"
     if not path.is_file():
@@ -60,10 +71,6 @@ def read_scores(run_dir: str | Path) -> list[Score]:
         scores = [Score(**record) for record in json.loads(path.read_text())]
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path} is not a list of scores ({error}): run `gastricx score {run_dir}` again") from None
-    for score in scores:
-        if not isinstance(score.provenance.get("phantom"), bool):
-            what = f"{score.task} {score.metric} ({score.schema})"
-            raise ValueError(f"{path}: {what} does not say whether its patients are phantoms: run `gastricx score {run_dir}` again")
     order = list(Schema)
     return sorted(scores, key=lambda s: (s.task, order.index(Schema(s.schema)), s.group != "all", s.group))
 
@@ -91,21 +98,32 @@ def task_metrics(task: str) -> tuple[str, tuple[str, ...]]:
     return module.HEADLINE, module.METRICS
 
 
+def is_phantom(score: Score) -> bool:
+    """Whether a score is on synthetic patients; one that does not say is not taken for real."""
+    return score.provenance.get("phantom") is not False
+
+
 def dataset_id(score: Score, repo_id: str) -> str:
     """The Hub id of the dataset that a score is a score on."""
-    return f"{repo_id.split('/')[0]}/gastric-x-phantom" if score.provenance["phantom"] else DATASET_ID
+    return f"{repo_id.split('/')[0]}/gastric-x-phantom" if is_phantom(score) else DATASET_ID
+
+
+def label(score: Score) -> str:
+    """What a number on synthetic patients starts with; nothing for any other."""
+    return f"{PHANTOM_LABEL}; " if is_phantom(score) else ""
 
 
 def describe(score: Score) -> str:
     """What a number means, in one line: label if phantom, schema, full metric name, interval, counts."""
-    label = f"{PHANTOM_LABEL}; " if score.provenance["phantom"] else ""
     boxes = " (ground-truth boxes given)" if Schema(score.schema).bbox else ""
     interval = f"95% interval {score.low:.2f} to {score.high:.2f} from resampling {score.n_patients} patients, {score.n_items} items"
-    return f"{label}input schema {score.schema}{boxes}; {score.variant}; {interval}; gastricx_hf {score.provenance['package_version']}"
+    return (
+        f"{label(score)}input schema {score.schema}{boxes}; {score.variant}; {interval}; gastricx_hf {score.provenance['package_version']}"
+    )
 
 
 def eval_results_yaml(scores: list[Score], repo_id: str) -> str:
-    """Content of `.eval_results/gastric-x.yaml`: one entry per task, headline metric and input schema.
+    """Content of `.eval_results/gastric-x.yaml`: one entry per task, headline metric and input schema; "" if there is none.
 
     The task id is `<task>_<metric>`, as in the dataset's eval.yaml; the schema, the interval and the full metric name are in the notes.
     """
@@ -123,7 +141,7 @@ def eval_results_yaml(scores: list[Score], repo_id: str) -> str:
         for score in scores
         if score.group == "all" and score.metric == task_metrics(score.task)[0]
     ]
-    return yaml.safe_dump(eval_result_entries_to_yaml(entries), sort_keys=False, allow_unicode=True, width=1000)
+    return yaml.safe_dump(eval_result_entries_to_yaml(entries), sort_keys=False, allow_unicode=True, width=1000) if entries else ""
 
 
 def card_results(scores: list[Score], repo_id: str) -> list:
@@ -134,14 +152,14 @@ def card_results(scores: list[Score], repo_id: str) -> list:
         EvalResult(
             task_type=PIPELINES[score.task],
             dataset_type=dataset_id(score, repo_id),
-            dataset_name="PHANTOM patients (not Gastric-X)" if score.provenance["phantom"] else "Gastric-X",
+            dataset_name="PHANTOM patients (not Gastric-X)" if is_phantom(score) else "Gastric-X",
             dataset_config=score.task,
             dataset_revision=_commit(score),
-            dataset_args={"schema": score.schema, "language": score.provenance["language"]},
             metric_type=score.metric,
-            metric_name=describe(score),
+            metric_name=f"{label(score)}{score.metric}, {score.schema}, 95% interval {score.low:.2f} to {score.high:.2f}",
             metric_value=round(score.value, 4),
             metric_config=score.variant,
+            metric_args={"schema": score.schema},  # not dataset_args: the library merges results of one dataset configuration
         )
         for score in scores
         if score.group == "all" and score.metric in task_metrics(score.task)[1]

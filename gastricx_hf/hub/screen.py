@@ -32,9 +32,10 @@ _LOCAL_PATH = re.compile(
     re.VERBOSE,
 )
 _ONE_PART_PATH = re.compile(r"/[\w.+-]+/?")
+_IDENTITY_NUMBER = "a Chinese identity number"
 _IDENTIFIERS = {
     "an e-mail address": re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)*\.[A-Za-z]{2,}\b"),
-    "a Chinese identity number": re.compile(
+    _IDENTITY_NUMBER: re.compile(
         r"(?<![0-9A-Za-z.])[1-9]\d{5}(?:18|19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])\d{3}[\dXx](?![0-9A-Za-z])"
     ),
     "a telephone number": re.compile(
@@ -97,7 +98,8 @@ def _screen_value(where: str, value, paths: bool) -> Iterator[Finding]:
         start = shown.start() if shown else 0
         yield Finding(where, f"names a local path, {text[start : start + 60]!r}", "Use a path relative to the run, or a Hub id")
     for kind, pattern in _IDENTIFIERS.items():
-        if pattern.search(text):
+        # A whole number may be a count of parameters, so only an identity number, which holds a birth date, is looked for there.
+        if (isinstance(value, str) or kind == _IDENTITY_NUMBER) and pattern.search(text):
             yield Finding(where, f"holds {kind}", "Remove it (it is not repeated here)")
 
 
