@@ -95,6 +95,7 @@ def make_plan(run_dir: Path, repo_id: str, public: bool = False) -> PushPlan:
 
     if repo_id.count("/") != 1:
         raise ValueError(f"{repo_id!r} is not a repository name: write it as you/name")
+    validate_repo_id(f"{repo_id}-predictions")  # the longer of the two names
     repos = {"model": repo_id}
     checkpoint, scores, predictions = run_dir / "checkpoint", read_scores(run_dir), prediction_files(run_dir)
     files = [Outgoing("model", "README.md", model_card(run_dir, repo_id).encode())]
@@ -108,8 +109,6 @@ def make_plan(run_dir: Path, repo_id: str, public: bool = False) -> PushPlan:
         repos["dataset"] = f"{repo_id}-predictions"
         files.append(Outgoing("dataset", "README.md", predictions_card(run_dir, repo_id).encode()))
         files += [Outgoing("dataset", f"predictions/{config_name(path)}.jsonl", path) for path in predictions]
-    for repo in repos.values():
-        validate_repo_id(repo)
     real = any(line["provenance"].get("phantom") is not True for path in predictions for line in read_predictions(path))
     return PushPlan(repos, frozenset(kind for kind in repos if public and not (kind == "dataset" and real)), files)
 
@@ -142,7 +141,8 @@ def _send(plan: PushPlan) -> None:
         api.whoami()
         for kind, repo in plan.repos.items():
             if api.repo_exists(repo, repo_type=kind) and not api.repo_info(repo, repo_type=kind).private and kind not in plan.public:
-                raise PushRefused(f"nothing was sent: {repo} exists and is public. Give --public, make it private, or choose another name")
+                way = "make it private" if kind == "dataset" else "make it private, give --public"
+                raise PushRefused(f"nothing was sent: {repo} exists and is public: {way}, or choose another name")
         for kind, repo in reversed(plan.repos.items()):
             api.create_repo(repo, repo_type=kind, private=kind not in plan.public, exist_ok=True)
             files = [f for f in plan.files if f.kind == kind]
