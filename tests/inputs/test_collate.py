@@ -62,6 +62,7 @@ def test_mixed_schemas_are_drawn_per_patient_alike_in_every_run(make_question, s
         drawn += one.draw_schemas(rows).values()
     counts = [drawn.count(schema) for schema in Schema]
     assert sum(counts) == 200
+    assert sum(a == b for a, b in zip(drawn[::2], drawn[1::2], strict=True)) < 50  # two patients of a batch draw apart: 25 expected
     assert min(counts) > 25  # 50 expected of each, standard deviation 6
     other_seed = VQACollator(processor, store, mixture, train=True, seed=4)
     assert [other_seed.draw_schemas([make_question(number=n)]) for n in range(20)] != [

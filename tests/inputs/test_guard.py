@@ -78,6 +78,8 @@ def test_yes_and_no_are_in_every_sentence(make_question):
 def test_the_answer_counts_only_as_whole_words(make_question):
     check_prompt("bodyguard antibody", make_question(answer="body"))
     check_prompt("size 12.5 cm", make_question(answer="2.5 cm"))
+    check_prompt("size 12.5 cm", make_question(answer="5 cm"))
+    check_prompt("size 12.5 cm", make_question(answer="12"))
     with pytest.raises(LeakError, match="answer"):
         check_prompt("size 2.5 cm.", make_question(answer="2.5 cm"))
     with pytest.raises(LeakError, match="answer"):

@@ -35,6 +35,16 @@ def test_mean_and_std_are_those_of_the_standard_volume(make_row):
     assert (case.mean[1], case.std[1]) == (0.0, 1.0)
 
 
+def test_interpolated_hu_are_clipped_first_and_rounded(make_row):
+    """Along i: -1000 clips to -100 before it is mixed with 101; a quarter of the way is -49.75, three quarters 50.75."""
+    data = np.full((12, 10, 8), 101, np.int16)
+    data[5] = -1000
+    case = standardize_row(
+        make_row(phases=("venous",), arrays={"venous": data}, affine=np.diag([2.0, 2, 3, 1])), Standardization((24, 10, 8), (1, 2, 3))
+    )
+    assert case.hu[2][9:13, 5, 4].tolist() == [51, -50, -50, 51]
+
+
 def test_phases_meet_in_the_scanners_frame(make_row, volume):
     """The delayed volume is stored RAS and shifted: the same body must come out at the same voxels."""
     row = make_row(phases=("venous",))
