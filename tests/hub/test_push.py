@@ -180,38 +180,18 @@ def test_all_reasons_are_listed_together(run):
     assert "13800138000" not in text
 
 
-def test_phantom_numbers_relabelled_as_real_are_refused(run):
-    def relabel(scores):
-        for score in scores:
-            score["provenance"]["phantom"] = False
-
-    edit_json(run / "scores.json", relabel)
-    with pytest.raises(PushRefused, match=r"scores.json: calls data real that another record of this run calls phantom"):
-        push(run, "tester/demo")
-
-
 def test_card_without_the_phantom_label_is_refused(run, monkeypatch):
     monkeypatch.setattr("gastricx_hf.hub.push.model_card", lambda *_: "# a card somebody wrote\n")
     with pytest.raises(PushRefused, match=r"README.md: shows phantom scores without their label"):
         push(run, "tester/demo")
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        (lambda w: w.pop("pooler.dense.weight"), "1 missing keys on loading: pooler.dense.weight"),
-        (lambda w: w.update(extra=torch.zeros(2)), "1 unexpected keys on loading: extra"),
-        (lambda w: w["pooler.dense.bias"].fill_(float("nan")), "pooler.dense.bias: holds NaN or infinity"),
-        (lambda w: w.update({"pooler.dense.bias": torch.zeros(3)}), "does not load by AutoModel|mismatched keys"),
-    ],
-    ids=["missing", "unexpected", "nan", "shape"],
-)
-def test_checkpoint_that_does_not_reload_is_refused(run, change, reason):
+def test_checkpoint_that_does_not_reload_is_refused(run):
     path = run / "checkpoint" / "model.safetensors"
     weights = load_file(path)
-    change(weights)
+    del weights["pooler.dense.weight"]
     save_file(weights, path, metadata={"format": "pt"})
-    with pytest.raises(PushRefused, match=reason):
+    with pytest.raises(PushRefused, match=r"1 missing keys on loading: pooler.dense.weight"):
         push(run, "tester/demo")
 
 
