@@ -1,6 +1,6 @@
 """Families and the Auto classes of transformers. A family is one file in this folder: there is no list to edit.
 
-A file that has a module-level `AUTO = {"AutoConfig": ..., "AutoModel": ..., ...}` is registered; `ADAPTER` in it names the adapter class.
+A file that has a module-level `AUTO = {"AutoConfig": ..., "AutoModel": ..., ...}` is registered; loading.py reads its `ADAPTER`.
 """
 
 from __future__ import annotations
@@ -30,16 +30,3 @@ def register() -> None:
         for auto, cls in module.AUTO.items():
             key = config.model_type if auto == "AutoConfig" else config
             getattr(transformers, auto).register(key, cls, exist_ok=True)
-
-
-def adapter_for(model, processor):
-    """The adapter of a model's family, around model and processor; a PEFT model is seen through to its base.
-
-    Raises:
-        ValueError: no family has this model class.
-    """
-    inner = model.get_base_model() if hasattr(model, "get_base_model") else model
-    for module in families():
-        if hasattr(module, "ADAPTER") and isinstance(inner, module.AUTO["AutoModel"]):
-            return module.ADAPTER(model, processor)
-    raise ValueError(f"no family in {folder.__name__} has an adapter for {type(inner).__name__}")

@@ -26,22 +26,6 @@ from gastricx_hf.models.x2vlm_med_processor import X2VLMMedProcessor
 
 LOSSES = ("itc", "itm", "mlm", "box", "stage", "vqa")
 
-LORA_TARGETS = r"(text_encoder|fusion|decoder\.bert)\.encoder\.layer\.\d+\.(\w+\.)*(query|key|value|dense)"
-"""PEFT `target_modules`: every linear layer of text encoder, fusion and decoder; the tower is never a target."""
-
-HEAD_MODULES = ["vision_adapter", "itc_head", "itm_head", "mlm_head", "bbox_head", "stage_head"]
-"""PEFT `modules_to_save` when tower, text encoder, fusion and decoder come from checkpoints: what no checkpoint supplies."""
-
-FRESH_MODULES = [
-    *HEAD_MODULES,
-    "vision_encoder",
-    "text_encoder.embeddings",
-    "decoder.bert.embeddings",
-    "decoder.cls",
-    "output.LayerNorm",
-]
-"""PEFT `modules_to_save` when nothing is pretrained (the tiny model): all but the linear layers that LoRA adapts. Needs untied embeddings."""
-
 
 class ImageFeatures(NamedTuple):
     """tokens (C, V, D), a mean token first; embeds (C, E) of unit length."""
@@ -195,7 +179,7 @@ class X2VLMMedModel(PreTrainedModel):
 
     @torch.no_grad()
     def generate_answer(self, inputs, max_new_tokens: int = 16, **generation) -> torch.Tensor:
-        """Write an answer to each row: (B, <= 1 + max_new_tokens) token ids, [CLS] first; `generation` goes to `generate` (num_beams, ...)."""
+        """Write an answer to each row: (B, <= 1 + max_new_tokens) ids, [CLS] first; `generation` goes to `generate` (num_beams, ...)."""
         fused, config = self.read(inputs), self.config
         mask = inputs.get("attention_mask")
         return self.decoder.generate(
@@ -285,7 +269,7 @@ AUTO = {
     "AutoModelForImageTextToText": X2VLMMedModel,
     "AutoProcessor": X2VLMMedProcessor,
 }
-"""What models/auto.py registers for this file."""
+"""What auto.py registers for this file."""
 
 ADAPTER = X2VLMMedAdapter
-"""What models/auto.py wraps this family's models in."""
+"""The class that wraps this family's models (loading.py)."""

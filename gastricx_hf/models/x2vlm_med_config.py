@@ -17,7 +17,8 @@ class X2VLMMedConfig(PreTrainedConfig):
         text_config: the text encoder (BertConfig or its dict); fusion and decoder take their width, heads and dropout from it.
         text_model_name: where the text encoder's weights come from. The paper says "MedBERT [51]", which cannot be told apart from several
             models (English: Charangan/MedBERT, microsoft/BiomedNLP-BiomedBERT-base-uncased-abstract-fulltext; Chinese:
-            trueto/medbert-base-chinese). Documentation only: nothing is downloaded from it here.
+            trueto/medbert-base-chinese). Empty: the text parts start from random weights. Building the model downloads nothing; see
+            x2vlm_med_text.py.
         fusion_layers, decoder_layers: 6 and 6 in X2-VLM base.
         embed_dim, temperature: of the contrastive loss.
         num_stages: classes of the stage head (overall stage I..IV).

@@ -54,7 +54,7 @@ class X2VLMMedProcessor(ProcessorMixin):
                 `option_mask` (B, K).
 
         Raises:
-            ValueError: lists of different lengths, volumes of different shapes, or boxes given for some cases only.
+            ValueError: lists of different lengths, or volumes of different shapes.
         """
         for name, rows in (("case_index", case_index), ("answers", answers), ("options", options)):
             if rows is not None and len(rows) != len(text):
@@ -100,11 +100,10 @@ class X2VLMMedProcessor(ProcessorMixin):
             "pixel_values": torch.from_numpy(np.stack([np.asarray(v.pixel_values, np.float32) for v in volumes])),
             "phase_mask": torch.from_numpy(np.stack([np.asarray(v.phase_mask, bool) for v in volumes])),
         }
-        given = [v.box_mask is not None for v in volumes]
-        if any(given) and not all(given):
-            raise ValueError(f"box_mask is given for {sum(given)} of {len(given)} volumes: a batch has one input schema")
-        if any(given):
-            batch["box_masks"] = torch.from_numpy(np.stack([np.asarray(v.box_mask, np.float32) for v in volumes]))
+        shown = next((v.box_mask for v in volumes if v.box_mask is not None), None)
+        if shown is not None:  # a case without boxes, or in a schema without them, has empty masks: what the model takes None for
+            masks = [np.zeros_like(shown) if v.box_mask is None else v.box_mask for v in volumes]
+            batch["box_masks"] = torch.from_numpy(np.stack(masks)).to(torch.float32)
         return batch
 
     def decode_answers(self, ids: torch.Tensor) -> list[str]:
