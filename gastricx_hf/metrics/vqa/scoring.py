@@ -9,7 +9,7 @@ class it does not offer. The macro scores are unweighted means over the classes 
 that is never predicted has precision 0. AUC is one-vs-rest: for each class over the questions that offer it, ranked by
 the probability among the question's own options, equal probabilities counting one half; a class for which these
 questions are all positive or all negative is left out. If several options share the highest probability, the answer
-counts as a wrong one of them: a tie goes against the model.
+counts as the first wrong one of them in alphabetical order: a tie goes against the model.
 
 Every score takes question weights, shape (Q,) or (R, Q) for R resamples, and returns a float or an array of shape (R,).
 A class with no weight among the references of a resample is absent from that resample. All scores are 0-100.
@@ -121,8 +121,8 @@ def encode_closed(options: list[list[str]], logprobs: list[list[float]], referen
     for q, (row, scores) in enumerate(zip(names, logprobs, strict=True)):
         columns = [index[name] for name in row]
         log_odds[q, columns] = _log_odds(np.asarray(scores, dtype=float))
-        tied = [row[position] for position in best_options(scores)]
-        predicted[q] = index[next((name for name in tied if name != answers[q]), tied[0])]
+        tied = {row[position] for position in best_options(scores)}
+        predicted[q] = index[min(tied - {answers[q]} or tied)]
     return Closed(tuple(labels), np.array([index[answer] for answer in answers], dtype=int), predicted, log_odds)
 
 
