@@ -13,6 +13,7 @@ from gastricx_hf.metrics.vqa.scoring import VARIANTS, exact_match
 from gastricx_hf.schema import Schema, Score
 
 TEMPLATE = Path(__file__).with_name("page.html")
+FIGURES = ("patient", "schemas", "training")
 
 
 def write_page(
@@ -43,9 +44,9 @@ def write_page(
     """
     import jinja2
 
-    unknown = sorted(set(figures) - {"patient", "schemas", "training"})
+    unknown = sorted(set(figures) - set(FIGURES))
     if unknown:
-        raise ValueError(f"unknown figures {unknown}: the page shows patient, schemas and training")
+        raise ValueError(f"unknown figures {unknown}: the page shows {', '.join(FIGURES)}")
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.globals |= {"questions_text": tables.questions_text, "variants": VARIANTS}
     category_rows = tables.category_rows(scores)
@@ -53,7 +54,7 @@ def write_page(
         phantom=tables.is_phantom(scores),
         phantom_label=tables.PHANTOM_LABEL,
         headline=_headline(scores),
-        figures={name: _embedded(path) for name, path in figures.items()},
+        figures={name: _embedded(figures[name]) if name in figures else None for name in FIGURES},
         tables=[(columns, rows) for columns in (tables.COLUMNS, tables.OPEN_COLUMNS) if (rows := tables.vqa_rows(scores, columns))],
         category_rows=category_rows,
         category_columns=tables.run_columns(category_rows),

@@ -62,9 +62,9 @@ def _group_scores(rows: list[dict], group: str, weights: np.ndarray, provenance:
             metric=metric,
             variant=VARIANTS[metric],
             group=group,
-            value=value,
-            low=intervals[metric][0],
-            high=intervals[metric][1],
+            value=round(value, 9),  # so that rounding errors of sums do not show
+            low=round(intervals[metric][0], 9),
+            high=round(intervals[metric][1], 9),
             n_patients=len(set(case_ids)),
             n_items=len(rows),
             provenance=provenance,
