@@ -111,11 +111,14 @@ def score_run(
     n_resamples: int = 1000,
     seed: int = 0,
 ) -> list[Score]:
-    """Score every `predictions/*.jsonl` of a run and write them to its `scores.json`.
+    """Score every `predictions/*.jsonl` of a run; the model's scores go to its `scores.json`, a baseline's to `baselines.json`.
 
     Args:
         expected_ids: see `score_file`; without it the files must agree with each other.
         train_rows: training rows (category, options, answer); with them the majority answer is scored beside the model.
+
+    Returns:
+        The baseline's scores, then those of each file.
 
     Raises:
         FileNotFoundError: the run has no predictions.
@@ -132,10 +135,10 @@ def score_run(
         values = {str(rows[0]["provenance"].get(field)) for rows in tables.values()}
         if len(values) > 1:
             raise ValueError(f"{run}: the predictions files differ in {field}: {sorted(values)}; keep one run per folder")
-    scores = []
-    if train_rows is not None:
-        scores += score_rows(majority_baseline(tables[files[0]], train_rows), n_resamples, seed)
-    for rows in tables.values():
-        scores += score_rows(rows, n_resamples, seed)
+    scores = [score for rows in tables.values() for score in score_rows(rows, n_resamples, seed)]
     write_json(run / "scores.json", [score.as_dict() for score in scores])
-    return scores
+    if train_rows is None:
+        return scores
+    baseline = score_rows(majority_baseline(tables[files[0]], train_rows), n_resamples, seed)
+    write_json(run / "baselines.json", [score.as_dict() for score in baseline])
+    return baseline + scores

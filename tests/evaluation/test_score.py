@@ -84,7 +84,9 @@ def test_other_tasks_are_refused(make_rows):
 def test_run_is_scored_in_all_schemas_and_written(run, make_rows):
     train = [{"category": row["category"], "options": row["options"], "answer": row["reference"]} for row in make_rows(seed=9)]
     scores = score_run(run, train_rows=train, n_resamples=20)
-    assert [Score(**record) for record in json.loads((run / "scores.json").read_text())] == scores
+    written = {name: [Score(**record) for record in json.loads((run / f"{name}.json").read_text())] for name in ("baselines", "scores")}
+    assert written["baselines"] + written["scores"] == scores
+    assert {score.provenance["model"] for score in written["scores"]} == {"reader"}
     assert {score.schema for score in scores} == {"none", "image", "image+table", "image+bbox", "image+table+bbox"}
     assert value(scores, "accuracy", schema="image+table+bbox").value > value(scores, "accuracy", schema="image").value
     assert value(scores, "accuracy", schema="none").provenance["model"] == "majority answer"
