@@ -21,6 +21,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -42,6 +43,7 @@ _CHINESE = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _TOKEN = re.compile(rf"[{_CHINESE}]|(?<!\w)-(?=\d)|\d+(?:\.\d+)*|(?:(?![{_CHINESE}\d])[^\W_])(?:(?![{_CHINESE}])[^\W_])*|[<>≤≥+%]")
 
 
+@lru_cache(maxsize=100_000)  # the same few answers come again and again
 def normalise(text: str) -> str:
     """The form in which answers are compared: `normalise_answer`, or the bare text where that leaves nothing ("-")."""
     return normalise_answer(text) or text.strip().lower()
