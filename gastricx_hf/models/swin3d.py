@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
+from torch import nn
 from transformers import initialization as init
 from transformers.configuration_utils import PreTrainedConfig
 from transformers.modeling_outputs import BaseModelOutputWithPooling
@@ -80,10 +81,15 @@ class Swin3DModel(PreTrainedModel):
             drop_rate=config.dropout,
             use_checkpoint=config.use_checkpoint,
         )
+        patches = [-(-n // config.patch_size) for n in config.volume_shape]
+        # monai's Swin knows only relative places inside a window; "where" needs an embedding per axis, zero until trained
+        self.positions = nn.ModuleList(nn.Embedding(n, config.feature_size) for n in patches)
         self.post_init()
 
     def _init_weights(self, module):
         super()._init_weights(module)
+        if any(module is axis for axis in self.positions):
+            init.zeros_(module.weight)
         table = getattr(module, "relative_position_bias_table", None)
         if table is not None:
             init.trunc_normal_(table, std=0.02)
@@ -128,6 +134,8 @@ class Swin3DModel(PreTrainedModel):
         """
         pixel_values = pixel_values.to(self.swin.patch_embed.proj.weight.dtype)
         x = self.swin.patch_embed(self.input_channels(pixel_values, phase_mask, box_masks))
+        i, j, k = (axis.weight.T for axis in self.positions)
+        x = x + (i[:, :, None, None] + j[:, None, :, None] + k[:, None, None, :])
         # monai's own forward always runs four stages and normalises every one: here only what is built and used
         for stage in range(self.config.swin_stage):
             x = getattr(self.swin, f"layers{stage + 1}")[0](x.contiguous())

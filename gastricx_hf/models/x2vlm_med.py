@@ -49,6 +49,17 @@ class X2VLMMedOutput(ModelOutput):
     logits: torch.Tensor | None = None
 
 
+def _keep_cross_mask(module, args, kwargs):
+    """Hand the mask of the padded question to the decoder's cross-attention, which transformers 5.23 drops on the way.
+
+    `BlipTextAttention` passes it as `attention_mask`, while `BlipTextSelfAttention` looks for `encoder_attention_mask`: without this an
+    answer's likelihood depends on how long the other questions of the batch are.
+    """
+    if kwargs.get("encoder_attention_mask") is None:
+        kwargs["encoder_attention_mask"] = kwargs.get("attention_mask")
+    return args, kwargs
+
+
 class X2VLMMedModel(PreTrainedModel):
     """All parts of X2-VLM-Med; `forward` is the question-answering path."""
 
@@ -68,6 +79,8 @@ class X2VLMMedModel(PreTrainedModel):
         self.fusion = BlipTextModel(config.cross_config(config.fusion_layers), add_pooling_layer=False)
         self.fusion.embeddings = None  # it is fed hidden states
         self.decoder = BlipTextLMHeadModel(config.cross_config(config.decoder_layers))
+        for layer in self.decoder.bert.encoder.layer:
+            layer.crossattention.self.register_forward_pre_hook(_keep_cross_mask, with_kwargs=True)
         self.itc_head = ContrastiveHead(width, config.embed_dim, config.temperature)
         self.itm_head = mlp_head(width, 2)
         self.mlm_head = MaskedWordHead(width, config.text_config.vocab_size)

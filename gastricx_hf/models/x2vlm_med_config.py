@@ -71,7 +71,7 @@ class X2VLMMedConfig(PreTrainedConfig):
             window_size=4,
             depths=(2, 2, 1, 1),
             num_heads=(2, 4, 8, 16),
-            swin_stage=1,
+            swin_stage=2,
             initializer_range=0.1,
         )
         text = BertConfig(
