@@ -73,7 +73,9 @@ def _parser() -> argparse.ArgumentParser:
 
     score = _verb(verbs, "score", _score, "predictions -> scores.json with intervals from resampled patients", "gastricx score runs/first")
     score.add_argument("folder", type=Path, metavar="RUN", help="run folder with predictions/")
-    score.add_argument("--dataset", type=Path, help="check that every question of the split is answered")
+    score.add_argument(
+        "--dataset", type=Path, help="check that every question of the split is answered; score the majority answer too"
+    )
     score.add_argument("--split", choices=list(map(str, Split)), default="test")
     score.add_argument("--resamples", type=int, default=1000)
     score.add_argument("--seed", type=int, default=0)
@@ -161,14 +163,14 @@ def _score(arguments) -> None:
     from gastricx_hf.evaluation.score import score_run
     from gastricx_hf.evaluation.tables import vqa_table
 
-    expected = None
+    expected = train_rows = None
     if arguments.dataset:
         from datasets import load_dataset
 
-        expected = load_dataset(str(arguments.dataset), "vqa", split=arguments.split)["question_id"]
-    scores = score_run(
-        arguments.folder, expected_ids=expected, allow_partial=arguments.allow_partial, n_resamples=arguments.resamples, seed=arguments.seed
-    )
+        rows = load_dataset(str(arguments.dataset), "vqa")
+        expected = rows[arguments.split]["question_id"]
+        train_rows = rows["train"].select_columns(["category", "options", "answer"]).to_list()
+    scores = score_run(arguments.folder, expected, train_rows, arguments.allow_partial, arguments.resamples, arguments.seed)
     print(vqa_table(scores))
     print(f"{arguments.folder / 'scores.json'}\nnext: gastricx push {arguments.folder} --repo you/name")
 

@@ -38,7 +38,7 @@ def predict(
 
     from gastricx_hf.inputs.collate import VQACollator, undecoded
     from gastricx_hf.models.loading import load_adapter
-    from gastricx_hf.preprocessing.pipeline import store_beside
+    from gastricx_hf.preprocessing.store import store_beside
 
     schema, split, out = Schema(schema), Split(split), Path(out)
     manifest = read_manifest(dataset)
@@ -61,7 +61,7 @@ def predict(
     case_ids = rows["case_id"]
     collator = VQACollator(adapter.processor, store, schema, train=False)
     out.parent.mkdir(parents=True, exist_ok=True)
-    with out.open("a") as file, tqdm(total=len(todo), desc=f"vqa {schema}", unit="question", disable=not progress) as bar:
+    with out.open("a", encoding="utf-8") as file, tqdm(total=len(todo), desc=f"vqa {schema}", unit="question", disable=not progress) as bar:
         for _, indices in groupby(todo, key=lambda i: case_ids[i]):
             batch = [rows[i] for i in indices]
             for row, options, logprobs, text in _answer(adapter, collator, batch):
@@ -113,14 +113,14 @@ def finished_ids(out: Path, provenance: dict) -> set[str]:
     """
     if not out.is_file():
         return set()
-    text = out.read_text()
+    text = out.read_text(encoding="utf-8")
     whole = text[: text.rfind("\n") + 1]
     if whole != text:
         aside = out.with_name(out.name + ".part")
-        aside.write_text(whole)
+        aside.write_text(whole, encoding="utf-8")
         aside.replace(out)
     done = set()
-    for line in whole.splitlines():
+    for line in filter(None, whole.split("\n")):
         record = json.loads(line)
         changed = sorted(k for k in provenance if record["provenance"].get(k) != provenance[k])
         if changed:

@@ -36,8 +36,8 @@ class VQACollator:
     """Makes the batch of a list of `vqa` rows with undecoded cells (see `undecoded`).
 
     Rows are grouped by patient: `volumes` holds each patient once and `case_index` says which volume a row belongs to. Given
-    several schemas (training on a mixture) one is drawn for each patient and batch from a hash of the seed, the batch's question
-    ids and the case id: a resumed run, which sees the same batches, draws the same. Every prompt passes the leak guard.
+    several schemas (training on a mixture) one is drawn for each batch from a hash of the seed and the batch's question ids: a
+    resumed run, which sees the same batches, draws the same, and texts of one length share a batch. Every prompt passes the leak guard.
     In training the answers are normalised as the closed options are, so that both are spelled alike.
 
     Args:
@@ -61,24 +61,19 @@ class VQACollator:
 
     def __call__(self, rows: Sequence[Mapping]):
         """The batch of `rows`; raises LeakError for a prompt that gives its answer away, ValueError for an unfit volume."""
-        drawn = self.draw_schemas(rows)
-        prompts = [build_prompt(row, drawn[row["case_id"]]) for row in rows]
+        schema = self.draw_schema(rows)
+        prompts = [build_prompt(row, schema) for row in rows]
         first = {row["case_id"]: row for row in reversed(rows)}
         order = list(dict.fromkeys(row["case_id"] for row in rows))
-        volumes = [channels3d(self.store.get(first[case_id]), drawn[case_id]) for case_id in order]
+        volumes = [channels3d(self.store.get(first[case_id]), schema) for case_id in order]
         targets = {"answers": [normalise_answer(row["answer"]) for row in rows]}
         if not self.train:
             targets = {"options": [list(row["options"] or ()) for row in rows]}
         case_index = [order.index(row["case_id"]) for row in rows]
         return self.processor(text=[prompt.text for prompt in prompts], volumes=volumes, case_index=case_index, **targets)
 
-    def draw_schemas(self, rows: Iterable[Mapping]) -> dict[str, Schema]:
-        """Case id -> its schema in this batch."""
-        rows = list(rows)
-        questions = [row["question_id"] for row in rows]
-        drawn = {}
-        for case_id in {row["case_id"] for row in rows}:
-            text = json.dumps([self.seed, case_id, questions])
-            number = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
-            drawn[case_id] = self.schemas[number % len(self.schemas)]
-        return drawn
+    def draw_schema(self, rows: Iterable[Mapping]) -> Schema:
+        """The schema of this batch."""
+        text = json.dumps([self.seed, [row["question_id"] for row in rows]])
+        number = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+        return self.schemas[number % len(self.schemas)]

@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 import shutil
 from pathlib import Path
 
-
-def families() -> dict[str, type]:
-    """`family name -> adapter class` of every file in this folder that declares `ADAPTER`; a new file is enough."""
-    import gastricx_hf.models as folder
-
-    modules = (importlib.import_module(f"{folder.__name__}.{m.name}") for m in pkgutil.iter_modules(folder.__path__))
-    return {m.ADAPTER.name: m.ADAPTER for m in modules if hasattr(m, "ADAPTER")}
+from gastricx_hf.models import auto
 
 
 def family(name: str) -> type:
-    """The adapter class of a family.
+    """The adapter class of a model family, by the `model_type` of its configuration; every file in this folder is looked at.
 
     Raises:
         ValueError: unknown family; the message lists the known ones.
     """
-    known = families()
+    known = {module.AUTO["AutoConfig"].model_type: module.ADAPTER for module in auto.families() if hasattr(module, "ADAPTER")}
     if name not in known:
         raise ValueError(f"unknown model family {name!r}: known families are {', '.join(sorted(known))}")
     return known[name]
 
 
 def new_model(name: str, size: str, preprocessing: dict, texts: list[str]):
-    """A new, randomly initialised model of a family.
+    """A new, randomly initialised model of a family, in its adapter.
 
     Args:
         size: one of the family's sizes, such as "tiny" or "full".
@@ -47,8 +39,6 @@ def load_adapter(source: str | Path):
             weights would be scored as if it had been trained.
     """
     from transformers import AutoConfig, AutoModel, AutoProcessor
-
-    from gastricx_hf.models import auto
 
     auto.register()
     config = AutoConfig.from_pretrained(source)

@@ -77,7 +77,7 @@ class X2VLMMedConfig(PreTrainedConfig):
         text = BertConfig(
             vocab_size=vocab_size,
             hidden_size=64,
-            num_hidden_layers=2,
+            num_hidden_layers=1,
             num_attention_heads=4,
             intermediate_size=128,
             max_position_embeddings=256,

@@ -23,10 +23,13 @@ class GastricTrainingArguments(TrainingArguments):
     model: str = field(default="x2vlm-med:tiny", metadata={"help": "FAMILY:SIZE for a new model, or a checkpoint folder or Hub id"})
     schemas: list[str] = field(
         default_factory=lambda: [Schema.IMAGE_TABLE_BBOX.value],
-        metadata={"help": "input schemas to train on; with several, one is drawn per patient and batch"},
+        metadata={"help": "input schemas to train on; with several, one is drawn per batch"},
     )
     preset: str = field(default="tiny", metadata={"help": "standardisation preset of a new model: paper, compact or tiny"})
     limit: int | None = field(default=None, metadata={"help": "train on the first N questions only, for a quick look"})
+    questions_per_volume: int = field(
+        default=15, metadata={"help": "questions of one patient that share a batch, and one encoding of the volume"}
+    )
     lora: bool = field(default=True, metadata={"help": "low-rank adapters (PEFT) instead of full fine-tuning"})
     lora_rank: int = field(default=8, metadata={"help": "rank r of the adapters"})
     lora_alpha: int = field(default=16, metadata={"help": "scale of the adapters (alpha / r)"})
@@ -43,7 +46,7 @@ class GastricTrainingArguments(TrainingArguments):
     save_total_limit: int | None = 1
     logging_steps: float = 10
     remove_unused_columns: bool = False
-    report_to: str | list[str] | None = "none"
+    report_to: None | str | list[str] = "none"  # noqa: RUF036 (HfArgumentParser wants None first)
     dataloader_pin_memory: bool = False
 
     def __post_init__(self):

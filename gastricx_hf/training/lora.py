@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from gastricx_hf.models.loading import family
 
-def add_lora(model, adapter_class, rank: int, alpha: int, dropout: float):
+
+def add_lora(model, rank: int, alpha: int, dropout: float):
     """Wrap `model` with PEFT LoRA.
 
-    The family says what is adapted (`LORA_TARGETS`, a regular expression over module names) and which parts have no
-    pretrained weights and therefore train in full (`FRESH_MODULES`); both are saved with the adapter.
+    The family's adapter class declares what is adapted (`LORA_TARGETS`, a regular expression over module names) and what
+    trains in full because no checkpoint supplied it (`fresh_modules(model)`): adapting frozen random weights would teach
+    little. Both travel with the adapter.
     """
     from peft import LoraConfig, get_peft_model
 
-    fresh = [name for name in adapter_class.fresh_modules(model) if not name.startswith("_")]
-    config = LoraConfig(r=rank, lora_alpha=alpha, lora_dropout=dropout, target_modules=adapter_class.LORA_TARGETS, modules_to_save=fresh)
-    return get_peft_model(model, config)
+    declared = family(model.config.model_type)
+    return get_peft_model(
+        model,
+        LoraConfig(
+            r=rank,
+            lora_alpha=alpha,
+            lora_dropout=dropout,
+            target_modules=declared.LORA_TARGETS,
+            modules_to_save=declared.fresh_modules(model),
+        ),
+    )

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 
-from gastricx_hf.inputs.collate import VQACollator, standardized_store, undecoded
-from gastricx_hf.models.loading import adapter_class, load_adapter, new_model, save_aside
+from gastricx_hf.inputs.collate import VQACollator, undecoded
+from gastricx_hf.inputs.schemas import build_prompt
+from gastricx_hf.models.loading import load_adapter, new_model, save_aside
+from gastricx_hf.preprocessing.settings import PRESETS
+from gastricx_hf.preprocessing.store import store_beside
 from gastricx_hf.provenance import Provenance, package_version, read_manifest, write_json
+from gastricx_hf.schema import Schema
 from gastricx_hf.training.arguments import GastricTrainingArguments
 from gastricx_hf.training.lora import add_lora
 
@@ -45,12 +50,12 @@ def train(arguments: GastricTrainingArguments) -> Path:
         rows = rows.select(range(min(arguments.limit, len(rows))))
     set_seed(arguments.seed)
     base = _base(run, arguments, rows)
-    processor, family = base.processor, type(base)
+    processor = base.processor
     set_seed(arguments.seed)
     model = base.model
     if arguments.lora:
-        model = add_lora(model, family, arguments.lora_rank, arguments.lora_alpha, arguments.lora_dropout)
-    store = standardized_store(arguments.dataset, processor.preprocessing)
+        model = add_lora(model, arguments.lora_rank, arguments.lora_alpha, arguments.lora_dropout)
+    store = store_beside(arguments.dataset, processor.preprocessing)
     trainer = GastricTrainer(
         model=model,
         args=arguments,
@@ -59,7 +64,7 @@ def train(arguments: GastricTrainingArguments) -> Path:
     )
     result = trainer.train(resume_from_checkpoint=_last_complete_checkpoint(run))
     provenance = Provenance(
-        model=arguments.model,
+        model=arguments.model if ":" in arguments.model else Path(arguments.model).name,  # never a local path
         data_revision=manifest["data_revision"],
         split_hash=manifest["split_hash"],
         preprocessing_hash=store.settings.hash,
@@ -78,12 +83,18 @@ def _base(run: Path, arguments: GastricTrainingArguments, rows):
     if not folder.is_dir():
         if ":" in arguments.model and not Path(arguments.model).exists():
             family, size = arguments.model.split(":", 1)
-            texts = sorted({*rows["question"], *rows["answer"]})
-            adapter = new_model(family, size, preset=arguments.preset, texts=texts, rows=rows)
+            adapter = new_model(family, size, preprocessing=asdict(PRESETS[arguments.preset]), texts=_texts(rows))
         else:
             adapter = load_adapter(arguments.model)
         save_aside(adapter, folder)
     return load_adapter(folder)
+
+
+def _texts(rows) -> list[str]:
+    """Everything that a model of this split reads or writes, for a tokenizer without a pretrained vocabulary."""
+    first = {row["case_id"]: row for row in rows}
+    prompts = [build_prompt(row, Schema.IMAGE_TABLE).text for row in first.values()]
+    return [*rows["question"], *rows["answer"], *prompts]
 
 
 def _check_same_run(run: Path, arguments: GastricTrainingArguments) -> None:
@@ -154,6 +165,3 @@ def _compare_reloaded(model, folder: Path) -> None:
     for name, value in model.state_dict().items():
         if not np.array_equal(value.float().cpu().numpy(), reloaded[name].float().cpu().numpy(), equal_nan=True):
             raise RuntimeError(f"{folder}: {name} changed when the checkpoint was read back; it is not published")
-
-
-__all__ = ["CHECKPOINT_PROVENANCE", "adapter_class", "train"]

@@ -13,28 +13,33 @@ TEXT_SIDE = ("text_encoder", "fusion", "decoder", "text_proj", "mlm_head")
 
 
 class PatientSampler(Sampler):
-    """Shuffles patients each epoch and yields each patient's questions together, so that a volume is encoded once for all.
+    """Yields the questions of a patient in groups that stay together, in a new order each epoch.
 
-    The order depends on seed and epoch alone: a resumed run sees the batches that it would have seen.
+    A group shares one encoding of the volume; small groups bring more patients into a batch. The order depends on seed and
+    epoch alone: a resumed run sees the batches that it would have seen.
     """
 
-    def __init__(self, case_ids: list[str], seed: int):
-        self.seed, self.epoch = seed, 0
-        groups = defaultdict(list)
+    def __init__(self, case_ids: list[str], group_size: int, seed: int):
+        self.group_size, self.seed, self.epoch = group_size, seed, 0
+        patients = defaultdict(list)
         for index, case_id in enumerate(case_ids):
-            groups[case_id].append(index)
-        self.groups = list(groups.values())
+            patients[case_id].append(index)
+        self.patients = list(patients.values())
 
     def set_epoch(self, epoch: int) -> None:
         self.epoch = epoch
 
     def __len__(self) -> int:
-        return sum(map(len, self.groups))
+        return sum(map(len, self.patients))
 
     def __iter__(self):
         rng = np.random.default_rng([self.seed, self.epoch])
-        for number in rng.permutation(len(self.groups)):
-            yield from self.groups[number]
+        groups = []
+        for patient in self.patients:
+            shuffled = rng.permutation(patient).tolist()
+            groups += [shuffled[start : start + self.group_size] for start in range(0, len(shuffled), self.group_size)]
+        for number in rng.permutation(len(groups)):
+            yield from groups[number]
 
 
 class GastricTrainer(Trainer):
@@ -42,7 +47,8 @@ class GastricTrainer(Trainer):
 
     def _get_train_sampler(self, train_dataset=None):
         dataset = self.train_dataset if train_dataset is None else train_dataset
-        return PatientSampler(dataset["case_id"], self.args.data_seed or self.args.seed)
+        seed = self.args.seed if self.args.data_seed is None else self.args.data_seed
+        return PatientSampler(dataset["case_id"], self.args.questions_per_volume, seed)
 
     def create_optimizer(self, model=None):
         """AdamW in four groups: visual or text side, with or without weight decay (none on biases and norms)."""
