@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import string
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -112,29 +113,24 @@ class X2VLMMedProcessor(ProcessorMixin):
 
 
 def _close_gaps(text: str) -> str:
-    text = re.sub(r"(?<=\d)\s*([.,/:×x-])\s*(?=\d)", r"\1", text.strip())
+    text = re.sub(r"(?<=\d)\s*([.,/:-])\s*(?=\d)", r"\1", text.strip())
     text = re.sub(r"\s*-\s*", "-", text)
     return re.sub(r"(?<=[㐀-鿿，。；：、])\s+|\s+(?=[㐀-鿿，。；：、])", "", text)
 
 
 def build_tokenizer(texts: Iterable[str], vocab_size: int = 1200) -> BertTokenizer:
-    """Train a small WordPiece vocabulary, for models without a pretrained one: lower case, Chinese characters one by one.
+    """Make a small WordPiece vocabulary, for models without a pretrained one: lower case, Chinese characters one by one.
 
-    Letters and digits are always in the vocabulary, at the start and inside of words, so that no number is ever unknown.
+    It holds every letter, digit and mark, also inside of words, so that nothing is unknown that consists of them, and then whole words
+    by frequency (equally frequent ones by alphabet: the same texts always give the same ids, which the trainer of `tokenizers` does
+    not promise). Words with a digit are always spelled, so that all numbers share the digits.
     """
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
-
-    learner = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    learner.normalizer = normalizers.BertNormalizer(lowercase=True)
-    learner.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    characters = string.ascii_lowercase + string.digits
-    trainer = trainers.WordPieceTrainer(
-        vocab_size=vocab_size,
-        min_frequency=2,
-        special_tokens=list(SPECIAL_TOKENS),
-        initial_alphabet=list(characters + string.punctuation),
-        show_progress=False,
-    )
-    everywhere = [" ".join(first + second for first in characters) for second in characters]
-    learner.train_from_iterator([*texts, *everywhere], trainer)
-    return BertTokenizer(vocab=learner.get_vocab(), do_lower_case=True, tokenize_chinese_chars=True)
+    spell = BertTokenizer(do_lower_case=True, tokenize_chinese_chars=True).backend_tokenizer
+    counts = Counter()
+    for text in texts:
+        counts.update(word for word, _ in spell.pre_tokenizer.pre_tokenize_str(spell.normalizer.normalize_str(text)))
+    characters = sorted({*string.ascii_lowercase, *string.digits, *string.punctuation, *"".join(counts)})
+    pieces = [*SPECIAL_TOKENS, *characters, *(f"##{c}" for c in characters if c.isalnum() and not "㐀" <= c <= "鿿")]
+    words = sorted((w for w, n in counts.items() if n > 1 and len(w) > 1 and not any(map(str.isdigit, w))), key=lambda w: (-counts[w], w))
+    pieces += words[: max(0, vocab_size - len(pieces))]
+    return BertTokenizer(vocab={piece: i for i, piece in enumerate(pieces)}, do_lower_case=True, tokenize_chinese_chars=True)
