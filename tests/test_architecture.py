@@ -73,7 +73,9 @@ def test_every_module_has_its_tests():
     thin = {"__init__", "cli", "page", "arguments", "lora"}  # covered by the tests of what calls them
     names = {p.stem.removeprefix("test_") for p in (ROOT / "tests").rglob("test_*.py")}
     folders = {p.parent.name for p in (ROOT / "tests").rglob("test_*.py")}
-    untested = [str(p.relative_to(ROOT)) for p, folder in package_files().items() if p.stem not in names | thin and folder not in folders | names]
+    untested = [
+        str(p.relative_to(ROOT)) for p, folder in package_files().items() if p.stem not in names | thin and folder not in folders | names
+    ]
     assert untested == []
 
 

@@ -59,6 +59,20 @@ class Swin3DConfig(PreTrainedConfig):
         return tuple(sizes)
 
 
+@dataclass
+class Swin3DOutput(BaseModelOutputWithPooling):
+    """As `BaseModelOutputWithPooling`, and what lies inside the boxes.
+
+    Attributes:
+        regions: (C, S, feature_size + 6) per structure the mean patch embedding inside its boxes, their centre (-2..2) and
+            their size (0..4) along each axis relative to the volume, scaled to about unit variance; None for a tower without structures.
+        region_mask: (C, S) bool, whether the structure has a box.
+    """
+
+    regions: torch.Tensor | None = None
+    region_mask: torch.Tensor | None = None
+
+
 class Swin3DModel(PreTrainedModel):
     """Volumes to tokens. `AutoModel` builds it from its configuration, so stock classes such as LLaVA can hold it as a tower."""
 
@@ -120,7 +134,7 @@ class Swin3DModel(PreTrainedModel):
             raise ValueError(f"box_masks has {box_masks.shape[1]} channels, the tower was built for {cfg.num_structures} (num_structures)")
         return torch.cat([pixel_values, box_masks.to(pixel_values.dtype)], 1)
 
-    def forward(self, pixel_values, phase_mask=None, box_masks=None, **kwargs) -> BaseModelOutputWithPooling:
+    def forward(self, pixel_values, phase_mask=None, box_masks=None, **kwargs) -> Swin3DOutput:
         """Encode volumes.
 
         Args:
@@ -136,11 +150,42 @@ class Swin3DModel(PreTrainedModel):
         x = self.swin.patch_embed(self.input_channels(pixel_values, phase_mask, box_masks))
         i, j, k = (axis.weight.T for axis in self.positions)
         x = x + (i[:, :, None, None] + j[:, None, :, None] + k[:, None, None, :])
+        regions, region_mask = self.pool_regions(x, box_masks) if self.config.num_structures else (None, None)
         # monai's own forward always runs four stages and normalises every one: here only what is built and used
         for stage in range(self.config.swin_stage):
             x = getattr(self.swin, f"layers{stage + 1}")[0](x.contiguous())
         tokens = self.swin.proj_out(x, normalize=True).flatten(2).transpose(1, 2)
-        return BaseModelOutputWithPooling(last_hidden_state=tokens, pooler_output=tokens.mean(1), hidden_states=(tokens,))
+        return Swin3DOutput(
+            last_hidden_state=tokens, pooler_output=tokens.mean(1), hidden_states=(tokens,), regions=regions, region_mask=region_mask
+        )
+
+    def pool_regions(self, patches, box_masks=None) -> tuple[torch.Tensor, torch.Tensor]:
+        """Describe what lies inside each structure's boxes, X2-VLM's region encoding with masks in place of single boxes.
+
+        Args:
+            patches: (C, feature_size, I, J, K) patch embeddings. Pooling them, before any merging, keeps small lesions apart from what
+                surrounds them.
+            box_masks: (C, S, X, Y, Z) or None.
+
+        Returns:
+            `regions` and `region_mask` of `Swin3DOutput`; several boxes of a structure count as one region.
+        """
+        if box_masks is None:
+            shape = len(patches), self.config.num_structures
+            return patches.new_zeros(*shape, patches.shape[1] + 6), torch.zeros(shape, dtype=torch.bool, device=patches.device)
+        size = self.config.patch_size
+        share = nn.functional.avg_pool3d(box_masks.to(patches.dtype), size, size, ceil_mode=True)
+        total = share.sum((2, 3, 4))
+        share = share / total.clamp(min=1e-6)[:, :, None, None, None]
+        found = [torch.einsum("csijk,cfijk->csf", share, patches)]
+        for axis, length in enumerate(patches.shape[2:]):
+            places = (torch.arange(length, device=patches.device, dtype=patches.dtype) + 0.5) * (2 / length) - 1
+            profile = share.sum([2 + other for other in range(3) if other != axis])
+            centre = profile @ places
+            spread = (profile @ places.square() - centre.square()).clamp(min=0)
+            width = (12 * spread + 4 / length**2).sqrt()  # a uniform box of width w has a variance of w^2 / 12
+            found += [2 * centre[:, :, None], 2 * width[:, :, None]]
+        return torch.cat(found, 2) * (total > 0)[:, :, None], total > 0
 
 
 def inflate_patch_embedding(weight: torch.Tensor, num_phases: int, num_structures: int = 0) -> torch.Tensor:

@@ -28,7 +28,7 @@ LOSSES = ("itc", "itm", "mlm", "box", "stage", "vqa")
 
 
 class ImageFeatures(NamedTuple):
-    """tokens (C, V, D), a mean token first; embeds (C, E) of unit length."""
+    """tokens (C, V, D), a mean token first, the regions of the structures last; embeds (C, E) of unit length."""
 
     tokens: torch.Tensor
     embeds: torch.Tensor
@@ -74,7 +74,8 @@ class X2VLMMedModel(PreTrainedModel):
         super().__init__(config)
         width = config.text_config.hidden_size
         self.vision_encoder = Swin3DModel(config.vision_config)
-        self.vision_adapter = VisionAdapter(config.vision_config.hidden_size, width, config.vision_config.grid)
+        vision = config.vision_config
+        self.vision_adapter = VisionAdapter(vision.hidden_size, width, vision.grid, vision.feature_size + 6, vision.num_structures)
         self.text_encoder = BertModel(config.text_config, add_pooling_layer=False)
         self.fusion = BlipTextModel(config.cross_config(config.fusion_layers), add_pooling_layer=False)
         self.fusion.embeddings = None  # it is fed hidden states
@@ -98,8 +99,8 @@ class X2VLMMedModel(PreTrainedModel):
 
     def encode_image(self, pixel_values, phase_mask=None, box_masks=None) -> ImageFeatures:
         """Volumes (C, P, X, Y, Z) to tokens and contrastive embeddings; arguments as `Swin3DModel.forward`."""
-        seen = self.vision_encoder(pixel_values, phase_mask, box_masks).last_hidden_state
-        tokens = self.vision_adapter(seen)
+        seen = self.vision_encoder(pixel_values, phase_mask, box_masks)
+        tokens = self.vision_adapter(seen.last_hidden_state, seen.regions, seen.region_mask)
         return ImageFeatures(tokens, self.itc_head.image(tokens))
 
     def encode_text(self, input_ids, attention_mask=None) -> TextFeatures:

@@ -54,7 +54,7 @@ def oracle_posteriors(task: str, schema: Schema | str | None, patients: int, see
 
 
 def posteriors(patient: Truth, schema: Schema | str | None) -> list[dict[str, float]]:
-    """Posterior over the answers of each of the patient's fifteen questions; empty for an open question."""
+    """Posterior over the answers of each of the patient's twelve questions; empty for an open question."""
     state = np.array(_prior())
     if schema is not None:
         schema = Schema(schema)
@@ -64,9 +64,9 @@ def posteriors(patient: Truth, schema: Schema | str | None) -> list[dict[str, fl
         if schema.table:
             state = state * _table(patient)
     result = []
-    for kind, index in zip(KINDS, _answers(patient.claimed_site), strict=True):
-        seen = state * _claim(patient) if kind.name == "claim" else state  # the question itself tells something there
-        weights = np.bincount(index, (seen / seen.sum()).ravel(), minlength=len(kind.answers)) if kind.answers else ()
+    state = state.ravel() / state.sum()
+    for kind, index in zip(KINDS, _answers(), strict=True):
+        weights = np.bincount(index, state, minlength=len(kind.answers)) if kind.answers else ()
         result.append({answer: float(w) for answer, w in zip(kind.answers, weights, strict=True)})
     return result
 
@@ -112,11 +112,6 @@ def _image(patient: Truth) -> np.ndarray:
     return likelihood * _along(5, nodes) * _along(6, liver) * _along(7, wet)
 
 
-def _claim(patient: Truth) -> np.ndarray:
-    others = (1 - law.P_CLAIM_TRUE) / (len(law.SITES) - 1)
-    return _along(0, [law.P_CLAIM_TRUE if site == patient.claimed_site else others for site in law.SITES])
-
-
 def _boxes(patient: Truth) -> np.ndarray:
     nodal = [float((n != "N0") == (patient.facts.n != "N0")) for n in law.N_STAGES]
     return _lesion(patient.lesions[:1]) * _along(5, nodal)
@@ -153,11 +148,11 @@ def _lab_likelihood(lab, mean: float, deviation: float, side: str) -> float:
     return float(law.P_LAB_MISSING + (1 - law.P_LAB_MISSING) * normal)
 
 
-@lru_cache(3)
-def _answers(claim: str) -> tuple[np.ndarray | None, ...]:
+@lru_cache(1)
+def _answers() -> tuple[np.ndarray | None, ...]:
     """For each kind, the index of the answer in every state (flattened SHAPE)."""
     states = [
         Facts(AXES[0][site], 6.0 if AXES[1][large] else 4.0, *(AXES[2 + axis][i] for axis, i in enumerate(rest)))
         for site, large, *rest in np.ndindex(SHAPE)
     ]
-    return tuple(np.array([k.answers.index(k.answer(f, claim)) for f in states]) if k.answers else None for k in KINDS)
+    return tuple(np.array([k.answers.index(k.answer(f)) for f in states]) if k.answers else None for k in KINDS)

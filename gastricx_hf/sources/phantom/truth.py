@@ -42,8 +42,6 @@ P_STRANDING = {False: 0.1, True: 0.9}
 P_REACTIVE_NODES = 0.4
 P_ASCITES = {False: 0.04, True: 0.55}
 """P(ascites | peritoneal spread)."""
-P_CLAIM_TRUE = 0.5
-"""P(the site named by a statement to verify is the true one)."""
 P_LAB_MISSING = 0.05
 P_ARTERIAL = 0.85
 P_BOXES = 0.95
@@ -129,7 +127,6 @@ class Truth:
     shifts_mm: dict[Phase, tuple[float, float, float]]
     phases: tuple[Phase, ...]
     boxed: bool
-    claimed_site: str
 
     @property
     def overall_stage(self) -> str:
@@ -163,7 +160,6 @@ def draw_truth(index: int, seed: int = 0) -> Truth:
         shifts_mm=shifts,
         phases=tuple(p for p in Phase if p is not Phase.ARTERIAL or rng.random() < P_ARTERIAL),
         boxed=bool(rng.random() < P_BOXES),
-        claimed_site=facts.site if rng.random() < P_CLAIM_TRUE else SITES[(SITES.index(facts.site) + rng.integers(1, 3)) % 3],
     )
 
 

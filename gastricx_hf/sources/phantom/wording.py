@@ -1,7 +1,7 @@
 """Reports and question-answer pairs of a phantom patient, in English and Chinese, with varied phrasing.
 
 Every answer stands in a sentence of the CT report or the diagnosis (paper Appendix D, facts.md P42); that sentence is
-the pair's evidence. A `Kind` is one thing that is asked; three kinds for each of the paper's five categories.
+the pair's evidence. A `Kind` is one thing that is asked; two or three kinds for each of the paper's five categories.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Kind:
     name: str
     category: str
     answers: tuple[str, ...]
-    answer: Callable[[Facts, str], str]
+    answer: Callable[[Facts], str]
     english: tuple[str, ...]
     chinese: tuple[str, ...]
     evidence: str
@@ -39,56 +39,47 @@ def _yes(test: bool) -> str:
 
 YES_NO = ("no", "yes")
 KINDS = (
-    Kind("large", "lesion_centric", YES_NO, lambda f, _: _yes(f.large),
+    Kind("large", "lesion_centric", YES_NO, lambda f: _yes(f.large),
          ("Is the lesion larger than 5 cm?", "Does the maximum tumour diameter exceed 5 cm?", "Is this a bulky tumour of more than 5 cm?"),
          ("病灶最大径是否大于5厘米？", "肿瘤是否超过5厘米？"), "size", "ct"),
-    Kind("gross", "lesion_centric", GROSS, lambda f, _: f.gross,
+    Kind("gross", "lesion_centric", GROSS, lambda f: f.gross,
          ("What is the gross type of the tumour?", "How would the lesion be described macroscopically?",
           "Which gross appearance is given?"),
          ("肿瘤的大体类型是什么？", "病灶大体形态如何描述？"), "impression", "diagnosis"),
-    Kind("size", "lesion_centric", (), lambda f, _: f"{f.size_cm} cm",
-         ("What is the maximum diameter of the lesion?", "How large is the tumour?", "What size is reported for the wall thickening?"),
-         ("病灶最大径是多少？", "肿瘤有多大？"), "size", "ct"),
-    Kind("peak", "enhancement_phase", PEAKS, lambda f, _: f.peak,
+    Kind("impression", "lesion_centric", (), lambda f: f"{f.gross} carcinoma of the {f.site}",
+         ("What is the overall impression of the primary tumour?", "How is the primary tumour summarised?",
+          "What is concluded about the tumour?"),
+         ("对原发肿瘤的总体印象是什么？", "原发肿瘤如何总结？"), "impression", "diagnosis"),
+    Kind("peak", "enhancement_phase", PEAKS, lambda f: f.peak,
          ("In which phase does the lesion enhance most?", "When does the tumour reach its peak attenuation?",
           "Which phase shows the strongest enhancement of the lesion?"),
          ("病灶在哪一期强化最明显？", "肿瘤强化峰值出现在哪一期？"), "peak", "ct"),
-    Kind("early", "enhancement_phase", YES_NO, lambda f, _: _yes(f.peak == "arterial phase"),
+    Kind("early", "enhancement_phase", YES_NO, lambda f: _yes(f.peak == "arterial phase"),
          ("Does the lesion show early arterial hyperenhancement?", "Is there marked enhancement already in the arterial phase?"),
          ("病灶动脉期是否明显强化？", "是否存在早期动脉期强化？"), "peak", "ct"),
-    Kind("progressive", "enhancement_phase", YES_NO, lambda f, _: _yes(f.peak == "delayed phase"),
-         ("Is the enhancement of the lesion progressive into the delayed phase?",
-          "Does the lesion keep enhancing until the delayed phase?"),
-         ("病灶是否呈渐进性强化？", "延迟期强化是否继续增强？"), "peak", "ct"),
-    Kind("serosa", "staging_related", YES_NO, lambda f, _: _yes(f.t == "T4a"),
+    Kind("serosa", "staging_related", YES_NO, lambda f: _yes(f.t == "T4a"),
          ("Is invasion of the serosa reported?", "Does the tumour penetrate the serosal surface?", "Is there serosal involvement?"),
          ("浆膜面是否受侵？", "肿瘤是否侵犯浆膜？"), "impression", "diagnosis"),
-    Kind("nodes", "staging_related", YES_NO, lambda f, _: _yes(f.n != "N0"),
+    Kind("nodes", "staging_related", YES_NO, lambda f: _yes(f.n != "N0"),
          ("Are metastatic regional lymph nodes reported?", "Is regional nodal metastasis present?", "Are the perigastric nodes involved?"),
          ("是否有区域淋巴结转移？", "胃周淋巴结是否转移？"), "impression", "diagnosis"),
-    Kind("distant", "staging_related", YES_NO, lambda f, _: _yes(f.spread != "none"),
+    Kind("distant", "staging_related", YES_NO, lambda f: _yes(f.spread != "none"),
          ("Is there distant metastasis?", "Is the disease metastatic?", "Does the conclusion mention distant spread?"),
          ("是否有远处转移？", "结论是否提示远处播散？"), "spread", "diagnosis"),
-    Kind("site", "localization", SITES, lambda f, _: f.site,
+    Kind("site", "localization", SITES, lambda f: f.site,
          ("In which part of the stomach is the tumour?", "Where is the gastric lesion located?", "Which third of the stomach is involved?"),
          ("肿瘤位于胃的哪一部分？", "病灶位于何处？"), "site", "ct"),
-    Kind("spread", "localization", SPREADS, lambda f, _: f.spread,
+    Kind("spread", "localization", SPREADS, lambda f: f.spread,
          ("Which organ shows distant spread, if any?", "Where is metastatic disease described?"),
          ("远处转移位于何处？", "哪个部位有转移？"), "spread", "diagnosis"),
-    Kind("antrum", "localization", YES_NO, lambda f, _: _yes(f.site == "lower third"),
-         ("Is the antrum the site of the tumour?", "Does the lesion lie in the antral region?"),
-         ("肿瘤是否位于胃窦区？", "病灶是否在胃窦？"), "site", "ct"),
-    Kind("ascites", "yes_no_factual", YES_NO, lambda f, _: _yes(f.ascites),
+    Kind("ascites", "yes_no_factual", YES_NO, lambda f: _yes(f.ascites),
          ("Is there ascites?", "Is free peritoneal fluid described?"),
          ("是否有腹水？", "腹腔内是否见游离液体？"), "ascites", "ct"),
-    Kind("liver", "yes_no_factual", YES_NO, lambda f, _: _yes(f.spread == "liver"),
-         ("Are liver metastases present?", "Does the liver contain metastatic lesions?"),
-         ("肝脏是否有转移灶？", "是否存在肝转移？"), "spread", "diagnosis"),
-    Kind("claim", "yes_no_factual", YES_NO, lambda f, claim: _yes(f.site == claim),
-         ("The tumour lies in the {claim}: is this correct?", "Is it true that the lesion is found in the {claim}?"),
-         ("肿瘤位于{claim}，是否正确？", "病灶见于{claim}，对吗？"), "site", "ct"),
+    Kind("antrum", "yes_no_factual", YES_NO, lambda f: _yes(f.site == "lower third"),
+         ("The tumour lies in the antral region: is this correct?", "Is it true that the antrum is the site of the lesion?"),
+         ("肿瘤位于胃窦区，是否正确？", "病灶在胃窦，对吗？"), "site", "ct"),
 )  # fmt: skip
-"""The fifteen kinds, in the order in which a patient's questions are written."""
+"""The twelve kinds, in the order in which a patient's questions are written."""
 
 
 def reports(truth: Truth, language: str = "en") -> tuple[dict[str, str], dict[str, str]]:
@@ -104,15 +95,17 @@ def reports(truth: Truth, language: str = "en") -> tuple[dict[str, str], dict[st
 
 
 def questions(truth: Truth, language: str = "en") -> list[dict]:
-    """The fifteen question-answer pairs in the release's layout; wording is drawn per patient."""
+    """The twelve question-answer pairs in the release's layout; wording is drawn per patient."""
     _, sentences = reports(truth, language)
     rng = truth.rng(4 if language == "en" else 5)
     word = (lambda w: w) if language == "en" else (lambda w: CN_WORDS.get(w, w))
     rows = []
     for kind in KINDS:
         wordings = kind.english if language == "en" else kind.chinese
-        text = wordings[rng.integers(len(wordings))].replace("{claim}", word(truth.claimed_site))
-        answer = word(kind.answer(truth.facts, truth.claimed_site))
+        text = wordings[rng.integers(len(wordings))]
+        answer = word(kind.answer(truth.facts))
+        if language == "cn" and kind.name == "impression":
+            answer = f"{CN_WORDS[truth.facts.site]}{CN_WORDS[truth.facts.gross]}癌"
         rows.append({"question": text, "answer": answer, "category": kind.category,
                      "source_report": kind.source_report, "evidence": sentences[kind.evidence]})  # fmt: skip
     return rows
@@ -133,7 +126,7 @@ def _english(truth: Truth) -> dict[str, str]:
         "liver_ct": "Hypodense lesions in the liver." if f.spread == "liver" else "The liver is unremarkable.",
         "endoscopy": pick("An {} lesion with friable mucosa; biopsies taken.",
                           "{} tumour, margins raised; biopsies taken.").format(f.gross),
-        "impression": f"Gastric carcinoma, {f.gross}, {'with' if f.t == 'T4a' else 'without'} serosal invasion ({f.t}), "
+        "impression": f"Impression: {f.gross} carcinoma of the {f.site}, {'with' if f.t == 'T4a' else 'without'} serosal invasion ({f.t}), "
                       f"{'with' if f.n != 'N0' else 'without'} regional lymph node metastasis ({f.n}).",
         "spread": spread[f.spread],
     }  # fmt: skip
@@ -152,7 +145,7 @@ def _chinese(truth: Truth) -> dict[str, str]:
         "ascites": "可见腹水。" if f.ascites else "未见腹水。",
         "liver_ct": "肝内见低密度灶。" if f.spread == "liver" else "肝脏未见异常。",
         "endoscopy": pick("{}病灶，黏膜质脆，已取活检。", "{}肿物，边缘隆起，已取活检。").format(CN_WORDS[f.gross]),
-        "impression": f"胃癌，{CN_WORDS[f.gross]}，浆膜{'受侵' if f.t == 'T4a' else '未受侵'}（{f.t}），"
+        "impression": f"{CN_WORDS[f.site]}{CN_WORDS[f.gross]}癌，浆膜{'受侵' if f.t == 'T4a' else '未受侵'}（{f.t}），"
                       f"区域淋巴结{'转移' if f.n != 'N0' else '未见转移'}（{f.n}）。",
         "spread": spread[f.spread],
     }  # fmt: skip
