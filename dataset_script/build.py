@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 from collections.abc import Iterator
@@ -69,10 +70,11 @@ def build(
     }
     with _written_aside(out) as part:
         _write_tables(rows, part, embed)
+        tables = {config: _digest(part / config) for config, made in rows.items() if any(made.values())}
         save_splits(splits, part / "splits.json")
         write_json(part / MANIFEST, manifest)
         (part / "eval.yaml").write_text(_eval_yaml(phantom), encoding="utf-8")
-        (part / "README.md").write_text(card.dataset_card(manifest), encoding="utf-8")
+        (part / "README.md").write_text(card.dataset_card(manifest, tables), encoding="utf-8")
     return manifest
 
 
@@ -111,6 +113,15 @@ def _write_tables(rows: dict, folder: Path, embed: bool) -> None:
         for config, by_split in rows.items():
             for split, made in ((split, made) for split, made in by_split.items() if made):
                 write_split(made, features(config), folder / config, str(split), embed, bar.update)
+
+
+def _digest(folder: Path) -> str:
+    """sha256 of a configuration's tables. It goes into the card, because `datasets` keys its cache by the card alone: without it a
+    rebuilt folder, or another one of the same name, would be answered with the old rows."""
+    found = hashlib.sha256()
+    for path in sorted(folder.glob("*.parquet")):
+        found.update(path.name.encode() + hashlib.sha256(path.read_bytes()).digest())
+    return found.hexdigest()
 
 
 def _eval_yaml(phantom: bool) -> str:

@@ -57,11 +57,12 @@ def count(cases: list[Case], rows: dict[str, dict[Split, list[dict]]]) -> dict:
     }
 
 
-def dataset_card(manifest: dict) -> str:
+def dataset_card(manifest: dict, tables: dict[str, str]) -> str:
     """README.md of a built folder.
 
     Args:
         manifest: what gastricx.json holds.
+        tables: configuration -> sha256 of its tables.
     """
     template = jinja2.Template(TEMPLATE.read_text(encoding="utf-8"), undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     body = template.render(
@@ -73,15 +74,17 @@ def dataset_card(manifest: dict) -> str:
         categories=vqa.CATEGORIES,
         release=RELEASE,
     )
-    return f"---\n{_metadata(manifest)}\n---\n\n{body}"
+    return f"---\n{_metadata(manifest, tables)}\n---\n\n{body}"
 
 
-def _metadata(manifest: dict) -> DatasetCardData:
+def _metadata(manifest: dict, tables: dict[str, str]) -> DatasetCardData:
     # `datasets` refuses a split without rows, so it is not declared. Split sizes are left out: with them,
     # `load_dataset(..., filters=...)` refuses its own result.
     written = {config: [split for split, n in rows.items() if n] for config, rows in manifest["counts"]["rows"].items()}
     written = {config: splits for config, splits in written.items() if splits}
     configs = {c: {"data_files": [{"split": s, "path": f"{c}/{s}-*.parquet"} for s in splits]} for c, splits in written.items()}
+    for config, declared in configs.items():
+        declared["description"] = f"tables {tables[config]}"  # part of what `datasets` keys its cache by
     configs[next(iter(configs))]["default"] = True
     access = {"license": "apache-2.0"} if manifest["phantom"] else {"license": "cc-by-nc-nd-4.0"} | GATE
     rows = max(sum(by_split.values()) for by_split in manifest["counts"]["rows"].values())

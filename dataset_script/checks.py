@@ -10,27 +10,22 @@ from collections.abc import Iterable, Iterator
 
 from tqdm import tqdm
 
-from gastricx_hf.cases.audit import Finding, audit_case
-from gastricx_hf.schema import Case, Phase
+from gastricx_hf.cases.audit import audit_case
+from gastricx_hf.schema import Case
 
 
 def problems(cases: Iterable[Case]) -> list[str]:
     """Everything that stops a build, one line each with patient, file, field and fix; empty if nothing does.
 
-    The audit's errors, volumes and masks that end too early, and pictures that cannot be opened. A missing phase does not stop a
-    build: its column is empty.
+    The audit's errors, volumes and masks that end too early, and pictures that cannot be opened.
     """
     lines = []
     for case in tqdm(cases, desc="checking patients", unit=" patients", disable=None):
         errors = [finding for finding in audit_case(case) if finding.severity == "error"]
-        lines += [f"{case.case_id} {f.field}: {f.message} [{f.file or 'record'}] - {f.fix}" for f in errors if not _absent_phase(f)]
+        lines += [f"{case.case_id} {f.field}: {f.message} [{f.file or 'record'}] - {f.fix}" for f in errors]
         refused = {finding.file for finding in errors}
         lines += [line for path, line in _file_problems(case) if path not in refused]
     return lines
-
-
-def _absent_phase(finding: Finding) -> bool:
-    return finding.field in list(Phase) and not finding.file
 
 
 def _file_problems(case: Case) -> Iterator[tuple[str, str]]:

@@ -73,9 +73,7 @@ def _parser() -> argparse.ArgumentParser:
 
     score = _verb(verbs, "score", _score, "predictions -> scores.json with intervals from resampled patients", "gastricx score runs/first")
     score.add_argument("folder", type=Path, metavar="RUN", help="run folder with predictions/")
-    score.add_argument(
-        "--dataset", type=Path, help="check that every question of the split is answered; score the majority answer too"
-    )
+    score.add_argument("--dataset", type=Path, help="check that every question of the split is answered; score the majority answer too")
     score.add_argument("--split", choices=list(map(str, Split)), default="test")
     score.add_argument("--resamples", type=int, default=1000)
     score.add_argument("--seed", type=int, default=0)

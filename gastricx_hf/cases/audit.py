@@ -73,7 +73,9 @@ def _check_record(case: Case) -> Iterator[Finding]:
     """What can be seen without opening a file: phases, age, sex, stage."""
     for phase in REQUIRED_PHASES:
         if phase not in case.volumes:
-            yield Finding(case.case_id, "", str(phase), "error", "required phase is missing", "add the volume, or exclude the case")
+            yield Finding(
+                case.case_id, "", str(phase), "warning", "required phase is missing", "add the volume; models see the phase as absent"
+            )
     if case.age is not None and not 0 <= case.age <= 120:
         yield Finding(case.case_id, "", "age", "error", f"impossible age {case.age}", "correct it, or leave it empty")
     elif case.age is not None and case.age < 18:
@@ -159,7 +161,9 @@ def _check_same_geometry(case: Case, images: dict) -> Iterator[Finding]:
 
     def warn(field: str, values: dict) -> Finding:
         message = "phases differ: " + ", ".join(f"{phase} {value}" for phase, value in values.items())
-        return Finding(case.case_id, "", field, "warning", message, "run `gastricx standardize` before stacking phases")
+        return Finding(
+            case.case_id, "", field, "warning", message, "bring the phases to one grid before stacking them (the processor does)"
+        )
 
     orientations = {phase: "".join(nibabel.aff2axcodes(image.affine)) for phase, image in images.items()}
     shapes = {phase: image.shape for phase, image in images.items()}

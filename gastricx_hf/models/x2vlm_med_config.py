@@ -72,7 +72,7 @@ class X2VLMMedConfig(PreTrainedConfig):
             depths=(1, 1, 1, 1),
             num_heads=(2, 4, 8, 16),
             swin_stage=2,
-            initializer_range=0.05,
+            initializer_range=0.125,
         )
         text = BertConfig(
             vocab_size=vocab_size,
@@ -83,10 +83,10 @@ class X2VLMMedConfig(PreTrainedConfig):
             max_position_embeddings=256,
             hidden_dropout_prob=0.0,
             attention_probs_dropout_prob=0.0,
-            initializer_range=0.05,
+            initializer_range=0.125,
         )
         defaults = {"vision_config": vision, "text_config": text, "text_model_name": "", "fusion_layers": 1, "decoder_layers": 1}
-        defaults |= {"embed_dim": 32, "initializer_range": 0.05, "tie_word_embeddings": False}
+        defaults |= {"embed_dim": 32, "initializer_range": 0.125, "tie_word_embeddings": False}
         defaults |= {"bos_token_id": 2, "eos_token_id": 3, "mask_token_id": 4}
         return cls(**(defaults | kwargs))
 

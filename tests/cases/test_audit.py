@@ -48,7 +48,7 @@ def test_a_sound_case_has_no_findings(case):
 def test_missing_required_phase(case):
     volumes = {phase: path for phase, path in case.volumes.items() if phase is not Phase.DELAYED}
     finding = only(audit_case(replace(case, volumes=volumes)))
-    assert (finding.case_id, finding.field, finding.severity, finding.message) == ("P1", "delayed", "error", "required phase is missing")
+    assert (finding.case_id, finding.field, finding.severity, finding.message) == ("P1", "delayed", "warning", "required phase is missing")
 
 
 def test_missing_and_truncated_files(case, tmp_path):

@@ -237,7 +237,7 @@ def test_a_failure_while_writing_leaves_the_earlier_build(make_release, tmp_path
 KILLED = """
 import sys, time
 from gastricx_hf.dataset_script import build as b
-b.card.dataset_card = lambda manifest: time.sleep(120)
+b.card.dataset_card = lambda *_: time.sleep(120)
 b.build(sys.argv[1], sys.argv[2])
 """
 
@@ -338,3 +338,16 @@ def test_a_volume_in_several_gzip_members_is_whole(make_release):
     assert checks.problems(read_release(root)) == []
     path.write_bytes(gzip.compress(content[:500]))
     assert "truncated (500 of 1312 bytes)" in checks.problems(read_release(root))[0]
+
+
+def test_another_folder_of_the_same_name_is_not_answered_from_the_cache(make_release, tmp_path, monkeypatch):
+    from datasets import Nifti, load_dataset
+
+    one = make_release()
+    for source in (one, shutil.copytree(one, tmp_path / "moved" / "release")):
+        place = tmp_path / f"of-{source.parent.name}"
+        place.mkdir()
+        build(source, place / "gastric-x")
+        monkeypatch.chdir(place)
+        volumes = load_dataset("gastric-x", "vqa", split="train").cast_column("ct_venous", Nifti(decode=False))["ct_venous"][:]
+        assert {Path(volume["path"]).parents[2] for volume in volumes} == {source}

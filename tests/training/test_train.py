@@ -16,10 +16,10 @@ from gastricx_hf.models.loading import load_adapter
 from gastricx_hf.training.arguments import GastricTrainingArguments
 from gastricx_hf.training.train import train
 
-FLAGS = ["--schemas", "image", "image+table+bbox", "--num_train_epochs", "4", "--per_device_train_batch_size", "15", "--learning_rate",
-         "1e-3", "--logging_steps", "1", "--save_strategy", "steps", "--save_steps", "3", "--questions_per_volume", "5", "--use_cpu",
+FLAGS = ["--schemas", "image", "image+table+bbox", "--num_train_epochs", "4", "--per_device_train_batch_size", "12", "--learning_rate",
+         "1e-3", "--logging_steps", "1", "--save_strategy", "steps", "--save_steps", "3", "--questions_per_volume", "4", "--use_cpu",
          "--disable_tqdm", "true"]  # fmt: skip
-STEPS = 4 * 5  # five training patients, 75 questions, 15 a batch
+STEPS = 4 * 4  # six training patients, 48 questions, 12 a batch
 
 
 def command(run, dataset):

@@ -54,7 +54,7 @@ def oracle_posteriors(task: str, schema: Schema | str | None, patients: int, see
 
 
 def posteriors(patient: Truth, schema: Schema | str | None) -> list[dict[str, float]]:
-    """Posterior over the answers of each of the patient's twelve questions; empty for an open question."""
+    """Posterior over the answers of each of the patient's eight questions; empty for an open question."""
     state = np.array(_prior())
     if schema is not None:
         schema = Schema(schema)

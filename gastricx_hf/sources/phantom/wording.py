@@ -1,7 +1,7 @@
 """Reports and question-answer pairs of a phantom patient, in English and Chinese, with varied phrasing.
 
 Every answer stands in a sentence of the CT report or the diagnosis (paper Appendix D, facts.md P42); that sentence is
-the pair's evidence. A `Kind` is one thing that is asked; two or three kinds for each of the paper's five categories.
+the pair's evidence. A `Kind` is one thing that is asked; one to three kinds for each of the paper's five categories.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gastricx_hf.sources.phantom.truth import GROSS, PEAKS, SITES, SPREADS, Facts, Truth
+from gastricx_hf.sources.phantom.truth import GROSS, PEAKS, SITES, Facts, Truth
 
 CN_WORDS = {
     "upper third": "胃上部", "middle third": "胃中部", "lower third": "胃下部",
@@ -54,12 +54,6 @@ KINDS = (
          ("In which phase does the lesion enhance most?", "When does the tumour reach its peak attenuation?",
           "Which phase shows the strongest enhancement of the lesion?"),
          ("病灶在哪一期强化最明显？", "肿瘤强化峰值出现在哪一期？"), "peak", "ct"),
-    Kind("early", "enhancement_phase", YES_NO, lambda f: _yes(f.peak == "arterial phase"),
-         ("Does the lesion show early arterial hyperenhancement?", "Is there marked enhancement already in the arterial phase?"),
-         ("病灶动脉期是否明显强化？", "是否存在早期动脉期强化？"), "peak", "ct"),
-    Kind("serosa", "staging_related", YES_NO, lambda f: _yes(f.t == "T4a"),
-         ("Is invasion of the serosa reported?", "Does the tumour penetrate the serosal surface?", "Is there serosal involvement?"),
-         ("浆膜面是否受侵？", "肿瘤是否侵犯浆膜？"), "impression", "diagnosis"),
     Kind("nodes", "staging_related", YES_NO, lambda f: _yes(f.n != "N0"),
          ("Are metastatic regional lymph nodes reported?", "Is regional nodal metastasis present?", "Are the perigastric nodes involved?"),
          ("是否有区域淋巴结转移？", "胃周淋巴结是否转移？"), "impression", "diagnosis"),
@@ -69,17 +63,11 @@ KINDS = (
     Kind("site", "localization", SITES, lambda f: f.site,
          ("In which part of the stomach is the tumour?", "Where is the gastric lesion located?", "Which third of the stomach is involved?"),
          ("肿瘤位于胃的哪一部分？", "病灶位于何处？"), "site", "ct"),
-    Kind("spread", "localization", SPREADS, lambda f: f.spread,
-         ("Which organ shows distant spread, if any?", "Where is metastatic disease described?"),
-         ("远处转移位于何处？", "哪个部位有转移？"), "spread", "diagnosis"),
-    Kind("ascites", "yes_no_factual", YES_NO, lambda f: _yes(f.ascites),
-         ("Is there ascites?", "Is free peritoneal fluid described?"),
-         ("是否有腹水？", "腹腔内是否见游离液体？"), "ascites", "ct"),
     Kind("antrum", "yes_no_factual", YES_NO, lambda f: _yes(f.site == "lower third"),
          ("The tumour lies in the antral region: is this correct?", "Is it true that the antrum is the site of the lesion?"),
          ("肿瘤位于胃窦区，是否正确？", "病灶在胃窦，对吗？"), "site", "ct"),
 )  # fmt: skip
-"""The twelve kinds, in the order in which a patient's questions are written."""
+"""The eight kinds, in the order in which a patient's questions are written."""
 
 
 def reports(truth: Truth, language: str = "en") -> tuple[dict[str, str], dict[str, str]]:
@@ -95,7 +83,7 @@ def reports(truth: Truth, language: str = "en") -> tuple[dict[str, str], dict[st
 
 
 def questions(truth: Truth, language: str = "en") -> list[dict]:
-    """The twelve question-answer pairs in the release's layout; wording is drawn per patient."""
+    """The eight question-answer pairs in the release's layout; wording is drawn per patient."""
     _, sentences = reports(truth, language)
     rng = truth.rng(4 if language == "en" else 5)
     word = (lambda w: w) if language == "en" else (lambda w: CN_WORDS.get(w, w))
