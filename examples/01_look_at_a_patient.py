@@ -1,7 +1,7 @@
 """Load the dataset as anyone would and look at one patient.
 
-    gastricx build --source phantom --patients 40 --out gastric-x
-    python examples/01_look_at_a_patient.py
+gastricx build --source phantom --patients 40 --out gastric-x
+python examples/01_look_at_a_patient.py
 """
 
 import numpy as np

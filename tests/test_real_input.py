@@ -108,7 +108,7 @@ def test_built_loaded_and_predicted_on(tree, tmp_path, monkeypatch):
             case = store.get(row)
             assert case.hu.shape == (4, 64, 64, 32)
             assert case.phase_mask.sum() == len(SOURCES[row["case_id"]])
-    XX
+            assert 10 < np.median(case.hu[2][case.hu[2] > -50]) < 90  # mostly soft tissue, in HU
     save_aside(new_model("x2vlm-med", "tiny", asdict(PRESETS["tiny"]), ["is there ascites no yes"] * 9), tmp_path / "model")
     for split in rows:
         out = predict(tmp_path / "model", tmp_path / "gastric-x", tmp_path / f"{split}.jsonl", split=split, progress=False)

@@ -11,11 +11,12 @@ class VisionAdapter(nn.Module):
     """Tower tokens to the width of the text, with absolute positions and a mean token in front.
 
     monai's Swin knows only relative positions inside a window, so "where" needs an embedding per axis, summed (factorised: 9+9+6 vectors
-    for the full grid, not 486). The mean of all tokens is prepended as CLS, since Swin has none, and one token for each structure is
-    appended: what lies inside its boxes, or that it has none.
+    for the full grid, not 486). The mean of all tokens is prepended as CLS, since Swin has none, and two tokens for each structure are
+    appended: what lies inside its boxes and where that is, or that it has none. In one token the louder of the two hides the other from a
+    model that starts at random.
     """
 
-    def __init__(self, in_size: int, out_size: int, grid: tuple[int, int, int], region_size: int = 0, num_structures: int = 0):
+    def __init__(self, in_size: int, out_size: int, grid: tuple[int, int, int], region_sizes=(0, 0), num_structures: int = 0):
         super().__init__()
         self.norm = nn.LayerNorm(in_size)
         self.linear = nn.Linear(in_size, out_size)
@@ -23,13 +24,14 @@ class VisionAdapter(nn.Module):
         self.position_j = nn.Embedding(grid[1], out_size)
         self.position_k = nn.Embedding(grid[2], out_size)
         self.out_norm = nn.LayerNorm(out_size)
+        self.region_sizes = tuple(region_sizes)
         if num_structures:
-            self.region = nn.Linear(region_size, out_size)
-            self.structure = nn.Embedding(num_structures, out_size)
-            self.no_region = nn.Embedding(num_structures, out_size)
+            self.content, self.place = (nn.Linear(size, out_size) for size in region_sizes)
+            self.structure = nn.Embedding(2 * num_structures, out_size)
+            self.no_region = nn.Embedding(2 * num_structures, out_size)
 
     def forward(self, tokens: torch.Tensor, regions: torch.Tensor | None = None, region_mask: torch.Tensor | None = None) -> torch.Tensor:
-        """(C, I*J*K, in_size) -> (C, 1 + I*J*K + S, out_size); regions (C, S, region_size) and region_mask (C, S) as `Swin3DOutput`.
+        """(C, I*J*K, in_size) -> (C, 1 + I*J*K + 2 S, out_size); regions and region_mask as `Swin3DOutput`.
 
         Raises:
             ValueError: the number of tokens is not that of the configured volume shape.
@@ -43,8 +45,9 @@ class VisionAdapter(nn.Module):
         x = self.out_norm(self.linear(self.norm(tokens)) + positions)
         parts = [x.mean(1, keepdim=True), x]
         if regions is not None:
-            described = self.region(regions) + self.structure.weight
-            parts.append(self.out_norm(torch.where(region_mask[:, :, None], described, self.no_region.weight)))
+            content, place = regions.split(self.region_sizes, 2)
+            described = torch.cat([self.content(content), self.place(place)], 1) + self.structure.weight
+            parts.append(self.out_norm(torch.where(region_mask.repeat(1, 2)[:, :, None], described, self.no_region.weight)))
         return torch.cat(parts, 1)
 
 

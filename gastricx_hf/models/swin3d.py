@@ -17,6 +17,9 @@ from transformers.configuration_utils import PreTrainedConfig
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 from transformers.modeling_utils import PreTrainedModel
 
+PLACE_SIZE = 3 * 7
+"""Numbers that say where a region lies: `place_code` of the centre and the size, for each axis."""
+
 
 class Swin3DConfig(PreTrainedConfig):
     """Sizes of the tower; the defaults are the paper's volume (P36) and monai's self-supervised Swin (feature size 48).
@@ -64,8 +67,8 @@ class Swin3DOutput(BaseModelOutputWithPooling):
     """As `BaseModelOutputWithPooling`, and what lies inside the boxes.
 
     Attributes:
-        regions: (C, S, feature_size + 6) per structure the mean patch embedding inside its boxes, their centre (-2..2) and
-            their size (0..4) along each axis relative to the volume, scaled to about unit variance; None for a tower without structures.
+        regions: (C, S, feature_size + PLACE_SIZE) per structure the mean patch embedding inside its boxes, then for each axis their
+            centre (`place_code`) and twice their size in half lengths of the volume; None for a tower without structures.
         region_mask: (C, S) bool, whether the structure has a box.
     """
 
@@ -172,7 +175,7 @@ class Swin3DModel(PreTrainedModel):
         """
         if box_masks is None:
             shape = len(patches), self.config.num_structures
-            return patches.new_zeros(*shape, patches.shape[1] + 6), torch.zeros(shape, dtype=torch.bool, device=patches.device)
+            return patches.new_zeros(*shape, patches.shape[1] + PLACE_SIZE), torch.zeros(shape, dtype=torch.bool, device=patches.device)
         size = self.config.patch_size
         share = nn.functional.avg_pool3d(box_masks.to(patches.dtype), size, size, ceil_mode=True)
         total = share.sum((2, 3, 4))
@@ -184,8 +187,17 @@ class Swin3DModel(PreTrainedModel):
             centre = profile @ places
             spread = (profile @ places.square() - centre.square()).clamp(min=0)
             width = (12 * spread + 4 / length**2).sqrt()  # a uniform box of width w has a variance of w^2 / 12
-            found += [2 * centre[:, :, None], 2 * width[:, :, None]]
+            found.append(torch.cat([place_code(centre), 2 * width[:, :, None]], 2))
         return torch.cat(found, 2) * (total > 0)[:, :, None], total > 0
+
+
+def place_code(centre: torch.Tensor) -> torch.Tensor:
+    """Sine and cosine of half, one and two half-turns over an axis, (...) in -1..1 -> (..., 6).
+
+    A network reads "in the middle third" off these at once; off the bare coordinate it takes several times as many steps.
+    """
+    angles = centre[..., None] * torch.pi * torch.tensor([0.5, 1.0, 2.0], device=centre.device, dtype=centre.dtype)
+    return torch.cat([angles.sin(), angles.cos()], -1)
 
 
 def inflate_patch_embedding(weight: torch.Tensor, num_phases: int, num_structures: int = 0) -> torch.Tensor:

@@ -19,7 +19,7 @@ from transformers.models.blip.modeling_blip_text import BlipTextLMHeadModel, Bli
 
 from gastricx_hf.models import x2vlm_med_losses as objectives
 from gastricx_hf.models.heads import ContrastiveHead, MaskedWordHead, VisionAdapter, box_loss, mlp_head
-from gastricx_hf.models.swin3d import Swin3DModel
+from gastricx_hf.models.swin3d import PLACE_SIZE, Swin3DModel
 from gastricx_hf.models.x2vlm_med_adapter import X2VLMMedAdapter
 from gastricx_hf.models.x2vlm_med_config import X2VLMMedConfig
 from gastricx_hf.models.x2vlm_med_processor import X2VLMMedProcessor
@@ -75,7 +75,8 @@ class X2VLMMedModel(PreTrainedModel):
         width = config.text_config.hidden_size
         self.vision_encoder = Swin3DModel(config.vision_config)
         vision = config.vision_config
-        self.vision_adapter = VisionAdapter(vision.hidden_size, width, vision.grid, vision.feature_size + 6, vision.num_structures)
+        regions = vision.feature_size, PLACE_SIZE
+        self.vision_adapter = VisionAdapter(vision.hidden_size, width, vision.grid, regions, vision.num_structures)
         self.text_encoder = BertModel(config.text_config, add_pooling_layer=False)
         self.fusion = BlipTextModel(config.cross_config(config.fusion_layers), add_pooling_layer=False)
         self.fusion.embeddings = None  # it is fed hidden states

@@ -23,7 +23,7 @@ class GastricTrainingArguments(TrainingArguments):
     model: str = field(default="x2vlm-med:tiny", metadata={"help": "FAMILY:SIZE for a new model, or a checkpoint folder or Hub id"})
     schemas: list[str] = field(
         default_factory=lambda: [Schema.IMAGE_TABLE_BBOX.value],
-        metadata={"help": "input schemas to train on; with several, one is drawn per batch"},
+        metadata={"help": "input schemas to train on; with several, one is drawn per batch, a repeated one more often"},
     )
     preset: str = field(default="tiny", metadata={"help": "standardisation preset of a new model: paper, compact or tiny"})
     limit: int | None = field(default=None, metadata={"help": "train on the first N questions only, for a quick look"})

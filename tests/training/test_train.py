@@ -23,7 +23,7 @@ STEPS = 4 * 4  # six training patients, 48 questions, 12 a batch
 
 
 def command(run, dataset):
-    return [sys.executable, "-m", "gastricx_hf.cli", "train", "--output_dir", str(run), "--dataset", str(dataset), *FLAGS]
+    return [sys.executable, "-m", "gastricx_hf", "train", "--output_dir", str(run), "--dataset", str(dataset), *FLAGS]
 
 
 @pytest.fixture(scope="module")
