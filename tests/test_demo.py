@@ -81,3 +81,27 @@ def test_wrong_words_end_in_one_sentence(tmp_path, capsys):
         cli.main(["train", "--help"])
     assert stop.value.code == 0
     assert "--lora_rank" in capsys.readouterr().out
+
+
+def test_pushed_to_a_hub_and_loaded_back(run, tmp_path):
+    from hub_double import HubDouble, run_client
+
+    code = """
+import sys
+import torch
+from datasets import load_dataset
+from transformers import AutoModel
+from gastricx_hf import cli
+run, = sys.argv[1:]
+assert cli.main(["push", run, "--repo", "tester/phantom-demo", "--yes"]) == 0
+ours, theirs = AutoModel.from_pretrained(run + "/checkpoint").state_dict(), AutoModel.from_pretrained("tester/phantom-demo").state_dict()
+assert ours.keys() == theirs.keys() and all(torch.equal(ours[k], theirs[k]) for k in ours)
+rows = load_dataset("tester/phantom-demo-predictions", "vqa-image", split="predictions")
+print("rows", len(rows), rows[0]["provenance"]["phantom"])
+"""
+    with HubDouble() as hub:
+        done = run_client(hub, code, run)
+        assert all(repo.private for repo in hub.repos.values())
+        assert len(hub.repos) == 2
+    lines = len((run / "predictions" / "vqa-image.jsonl").read_text().splitlines())
+    assert f"rows {lines} True" in done.stdout

@@ -55,6 +55,19 @@ def test_adapter_tells_places_apart_and_puts_their_mean_first():
         adapter(tokens[:, 1:])
 
 
+def test_regions_become_two_tokens_each_or_say_that_there_is_none():
+    torch.manual_seed(0)
+    adapter = VisionAdapter(6, 8, (1, 1, 2), region_sizes=(3, 4), num_structures=2)
+    tokens, regions, present = torch.randn(2, 2, 6), torch.randn(2, 2, 7), torch.tensor([[1, 0], [1, 1]]).bool()
+    out = adapter(tokens, regions, present)
+    assert out.shape == (2, 3 + 4, 8)
+    torch.testing.assert_close(out[:, :3], adapter(tokens))
+    moved = regions.clone()
+    moved[0, :, 3:] += 1  # another place, the same content
+    changed = (adapter(tokens, moved, present) - out).abs().amax(2) > 1e-4
+    assert changed.tolist() == [[False, False, False, False, False, True, False], [False] * 7]  # structure 1 of case 0 has no box
+
+
 def test_positions_follow_the_flattening_of_the_grid():
     adapter = VisionAdapter(1, 8, (2, 3, 4))
     with torch.no_grad():

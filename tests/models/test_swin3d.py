@@ -179,3 +179,23 @@ def test_stock_llava_takes_the_tower():
     x = torch.randn(1, 4, 32, 32, 32)
     first = model(input_ids=ids, pixel_values=x).logits
     assert (first - model(input_ids=ids, pixel_values=-x).logits).abs().max() > 1e-4
+
+
+@torch.no_grad()
+def test_regions_are_the_mean_patch_and_the_place_of_the_boxes():
+    model, x = tower(), torch.randn(2, 4, 32, 32, 32)
+    boxes = torch.zeros(2, 3, 32, 32, 32)
+    boxes[0, 1, 8:24, 4:8, 0:32] = 1
+    boxes[1, 2, 0:2, 0:2, 0:2] = boxes[1, 2, 30:32, 0:2, 0:2] = 1  # two boxes of one structure are one region
+    out = model(x, box_masks=boxes)
+    assert out.region_mask.tolist() == [[False, True, False], [False, False, True]]
+    assert not out.regions[~out.region_mask].any()
+    patches = model.swin.patch_embed(model.input_channels(x, None, boxes))
+    torch.testing.assert_close(out.regions[0, 1, :12], patches[0, :, 4:12, 2:4].mean((1, 2, 3)))
+    torch.testing.assert_close(out.regions[1, 2, :12], (patches[1, :, 0, 0, 0] + patches[1, :, 15, 0, 0]) / 2)
+    place = out.regions[0, 1, 12:].unflatten(0, (3, 7))
+    torch.testing.assert_close(place[:, 6], 2 * torch.tensor([1.0, 0.25, 2.0]), atol=1e-4, rtol=0)  # 16, 4 and 32 of 32 voxels
+    for axis, centre in enumerate((0.0, -0.625, 0.0)):
+        angles = centre * torch.pi * torch.tensor([0.5, 1, 2])
+        torch.testing.assert_close(place[axis, :6], torch.cat([angles.sin(), angles.cos()]), atol=1e-5, rtol=0)
+    assert not model(x).region_mask.any()

