@@ -66,6 +66,7 @@ def write_report(
         "schemas": figures.schemas_figure(ours, by_schema, chance, ceiling, page / "schemas.png"),
     }
     record = run / "training.json"
-    if record.is_file():
-        pictures["training"] = figures.training_figure(json.loads(record.read_text())["losses"], page / "training.png")
+    losses = json.loads(record.read_text())["losses"] if record.is_file() else []
+    if losses:
+        pictures["training"] = figures.training_figure(losses, page / "training.png")
     return write_page(run, scores, pictures, facts or {}, next_commands=next_commands, case_id=row["case_id"])

@@ -45,6 +45,7 @@ class GastricTrainingArguments(TrainingArguments):
     save_strategy: str = "epoch"
     save_total_limit: int | None = 1
     logging_steps: float = 10
+    logging_first_step: bool = True
     remove_unused_columns: bool = False
     report_to: None | str | list[str] = "none"  # noqa: RUF036 (HfArgumentParser wants None first)
     dataloader_pin_memory: bool = False
