@@ -64,25 +64,28 @@ def predict(
     with out.open("a", encoding="utf-8") as file, tqdm(total=len(todo), desc=f"vqa {schema}", unit="question", disable=not progress) as bar:
         for _, indices in groupby(todo, key=lambda i: case_ids[i]):
             batch = [rows[i] for i in indices]
-            for row, options, logprobs, text in _answer(adapter, collator, batch):
-                line = Prediction(
-                    example_id=row["question_id"],
-                    case_id=row["case_id"],
-                    task="vqa",
-                    schema=str(schema),
-                    category=row["category"],
-                    answer_type=row["answer_type"],
-                    question=row["question"],
-                    options=options,
-                    option_logprobs=logprobs,
-                    prediction=text,
-                    reference=row["answer"],
-                    provenance=provenance,
-                )
-                file.write(json.dumps(line.as_dict(), ensure_ascii=False) + "\n")
+            for answered in _answer(adapter, collator, batch):
+                file.write(json.dumps(_line(schema, provenance, *answered), ensure_ascii=False) + "\n")
             file.flush()
             bar.update(len(batch))
     return out
+
+
+def _line(schema: Schema, provenance: dict, row: dict, options: list[str], logprobs: list[float], text: str) -> dict:
+    return Prediction(
+        example_id=row["question_id"],
+        case_id=row["case_id"],
+        task="vqa",
+        schema=str(schema),
+        category=row["category"],
+        answer_type=row["answer_type"],
+        question=row["question"],
+        options=options,
+        option_logprobs=logprobs,
+        prediction=text,
+        reference=row["answer"],
+        provenance=provenance,
+    ).as_dict()
 
 
 def _answer(adapter, collator, rows: list[dict]):

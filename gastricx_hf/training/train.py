@@ -20,7 +20,7 @@ from gastricx_hf.training.arguments import GastricTrainingArguments
 from gastricx_hf.training.lora import add_lora
 
 CHECKPOINT_PROVENANCE = "gastricx_provenance.json"
-RESUME_MAY_CHANGE = {"output_dir", "logging_dir", "max_steps_note", "disable_tqdm", "local_rank", "save_total_limit", "logging_steps"}
+RESUME_MAY_CHANGE = {"output_dir", "logging_dir", "disable_tqdm", "local_rank", "save_total_limit", "logging_steps"}
 """Arguments that may differ between a killed run and the one that resumes it."""
 
 
